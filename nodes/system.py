@@ -1,0 +1,51 @@
+"""A system under test: how its nodes are prepared, started, judged ready and stopped. Registered as `krash.systems` entry points.
+
+`fetch` runs outside the backend's enclosure (it may need the network for jars) and before the run; everything else runs inside.
+A node's disk is home-relative `data/`; configuration `etc/`; logs `log/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from nodes.backend import Requirement
+from nodes.node import Node, NodeRequest
+from nodes.topology import NodePlan, Topology
+
+
+class SystemUnavailable(Exception):
+    """The system under test could not be fetched, configured or started; the message says what to do."""
+
+
+class System(Protocol):
+    name: ClassVar[str]
+
+    @classmethod
+    def probe(cls) -> list[Requirement]: ...
+    @classmethod
+    def default_version(cls) -> str: ...
+    def fetch(self, version: str, *, progress: Callable[[str], None]) -> None:
+        """Make a version available on this machine; quick when it is cached already. SystemUnavailable names what is missing."""
+        ...
+
+    def request(self, plan: NodePlan) -> NodeRequest:
+        """The node to ask a backend for (mounts for jars and the like)."""
+        ...
+
+    async def prepare(self, node: Node, plan: NodePlan, topology: Topology, addresses: Mapping[str, str]) -> None:
+        """Write configuration and format the disk. `addresses`: node name -> IPv4 of every node."""
+        ...
+
+    async def start(self, node: Node, plan: NodePlan) -> None:
+        """Start the process; returns at once, readiness is the cluster's question."""
+        ...
+
+    async def reformat(self, node: Node, plan: NodePlan, *, keep_meta: bool, keep_directory_id: bool) -> None:
+        """After a wipe of the data directory: make it startable again (see nemesis/disks.py)."""
+        ...
+
+    async def collect(self, node: Node, to: Path) -> None:
+        """Copy logs, configuration and the metadata log into a run directory's `nodes/<name>/`."""
+        ...

@@ -1,0 +1,78 @@
+"""A workload: what clients do to the system, and what a run must record so that it can be judged.
+
+Registered as `krash.workloads` entry points. A workload runs in client processes of its own, one operating-system process per client node,
+each with as many logical processes (threads, slots in flight) as its settings ask. The harness starts `python -m harness.client` in a client node; that
+builds a recorder and a random stream, and calls `run`. `drain` is called the same way, in a fresh client process, after everything was healed.
+
+Nothing here knows nodes, faults or files: a recorder, random streams and a stop event are passed in.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from workloads.op import OpKind, Outcome, Phase
+
+
+class Recorder(Protocol):
+    """Where ops go. `invoke` returns only when the invocations are in the kernel's hands (written, not buffered); completions and
+    read records may be buffered for at most 100 ms. Thread-safe. Sizes: one call may carry thousands of ops."""
+
+    def now_ns(self) -> int: ...
+    def new_process(self) -> int:
+        """A process number never used before in this run."""
+        ...
+
+    def invoke_sends(self, *, phase: Phase, topics: Sequence[str], partitions: Sequence[int], processes: Sequence[int],
+                     sequences: Sequence[int], values: Sequence[str]) -> range:
+        """Write a batch of sends as invoked now; returns their op ids."""
+        ...
+
+    def complete_send(self, op: int, outcome: Outcome, *, error: str | None = None, offset: int | None = None,
+                      leader_epoch: int | None = None, timestamp_ms: int | None = None, broker: int | None = None) -> None: ...
+
+    def invoke(self, *, kind: OpKind, phase: Phase, process: int, topic: str | None = None, partition: int | None = None) -> int: ...
+    def complete(self, op: int, outcome: Outcome, *, error: str | None = None, broker: int | None = None,
+                 reads: Sequence[tuple[str, int, int, str | None, int | None, int | None]] = ()) -> None:
+        """`reads`: (topic, partition, offset, value, leader_epoch, timestamp_ms) in the order in which they were returned."""
+        ...
+
+    def bounds(self, op: int, *, phase: Phase, topic: str, partition: int, log_start: int | None, log_end: int | None,
+               read_to: int | None, error: str | None) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicFacts:
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientContext:
+    """Everything a client process gets. `settings` are the workload's own (validated by its `Settings` model)."""
+
+    client: str  # name of the client node, "w1"
+    index: int  # 0-based among `clients`
+    clients: int
+    bootstrap: str
+    topics: tuple[TopicFacts, ...]
+    settings: Mapping[str, Any]
+    rate: float | None  # records per second over all clients; None: as fast as it goes
+    recorder: Recorder
+    stream: Callable[[str, int], random.Random]  # substream (actor, index) -> recorded random source
+    stop: threading.Event  # set: finish what is in flight, then return
+    progress: Callable[[Mapping[str, int]], None]  # {"attempted": .., "acknowledged": .., "failed": .., "unknown": .., "read": ..}; at most 2/s
+
+
+class Workload(Protocol):
+    name: ClassVar[str]
+    Settings: ClassVar[type]  # a pydantic model: every setting with its default and description
+
+    def run(self, context: ClientContext) -> None: ...
+    def drain(self, context: ClientContext, deadline_s: float) -> None: ...
