@@ -19,7 +19,8 @@ from harness.choices import Choices
 from harness.clients import ClientGroup
 from harness.history import store
 from harness.history.rows import RowRecorder
-from harness.plugins import load_plugin
+from harness import plugins
+from harness.plugins import Group
 from harness.spec import Spec
 from nemesis.fault import FAULTS, FaultRow
 from nemesis.runner import Nemesis
@@ -41,8 +42,8 @@ class Deployment:
         self.run = str(self.facts["run"])
         self.purpose = str(self.facts["purpose"])
         self.spec = Spec.model_validate(self.facts["spec"])
-        self.backend: Backend = load_plugin("krash.backends", self.spec.backend)()
-        self.system = load_plugin("krash.systems", self.spec.system_name)()
+        self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
+        self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
         self.topology = self.spec.topology(type(self.system).default_version())
         self.cluster: Cluster | None = None
         self.clients: ClientGroup | None = None

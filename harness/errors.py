@@ -21,11 +21,12 @@ def explain(error: Exception) -> int:
     """Print an exception to standard error; returns the exit code it stands for."""
     from harness.history.errors import HistoryError
     from harness.judge_process import JudgeError
+    from harness.plugins import PluginError
     from harness.spec_file import SpecError
     from nodes.node import NodeError
     from nodes.system import SystemUnavailable
 
-    if isinstance(error, (UsageError, SpecError)):
+    if isinstance(error, (UsageError, SpecError, PluginError)):
         print(f"krash: {error}", file=sys.stderr)
         return EXIT_USAGE
     if isinstance(error, (CommandError, HistoryError, JudgeError, NodeError, SystemUnavailable)):

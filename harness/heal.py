@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.history import store
-from harness.plugins import load_plugin, plugin_names
+from harness import plugins
+from harness.plugins import Group
 
 
 def heal_runs(directory: Path | None) -> int:
@@ -17,10 +18,10 @@ def heal_runs(directory: Path | None) -> int:
     removed: list[str] = []
     if directory is not None:
         facts = store.read_run(directory)
-        removed += load_plugin("krash.backends", facts["spec"]["backend"]).sweep(facts["run"])
+        removed += plugins.load(Group.BACKENDS, facts["spec"]["backend"]).sweep(facts["run"])
     else:
-        for name in plugin_names("krash.backends"):
-            backend = load_plugin("krash.backends", name)
+        for name in plugins.registered(Group.BACKENDS):
+            backend = plugins.load(Group.BACKENDS, name)
             for run in sorted({leftover.run for leftover in backend.leftovers()}):
                 removed += backend.sweep(run)
     for what in removed:

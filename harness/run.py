@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from rich.console import Console
 
 from harness import terminal
@@ -28,12 +29,13 @@ from harness.errors import CommandError, UsageError
 from harness.exits import exit_code
 from harness.history import store
 from harness.judge_process import JudgeError, JudgeProcess
-from harness.plugins import load_plugin
+from harness import plugins
+from harness.plugins import Group
 from harness.publish import publish
 from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 from harness.supervisor import Ending, Supervisor, stage_command
-from nemesis.settings import mix_of
+from nemesis.settings import from_names
 from reports.verdict import Verdict
 
 DEPLOY_LIMIT = 300.0  # seconds; with what the spec allows for its phases, the longest a stage may take
@@ -65,12 +67,11 @@ class Flags:
 
 
 def _mix(names: str) -> dict[str, Any]:
-    if names == "none":
-        return {}
     try:
-        return mix_of([name.strip() for name in names.split(",") if name.strip()])
-    except ValueError as error:
-        raise UsageError(f"--nemesis: {error}") from None
+        settings = from_names(names)
+    except ValidationError as error:
+        raise UsageError("--nemesis: " + "; ".join(item["msg"] for item in error.errors())) from None
+    return settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | None, as_json: bool) -> int:
@@ -112,7 +113,7 @@ class Prepared:
 def prepare(spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: Path | None, purpose: str = "run") -> Prepared:
     """Check what the machine lacks, fetch what is needed, make the run directory. Raises CommandError naming the remedy."""
     display = terminal.PhaseDisplay(console, quiet=quiet)
-    backend, system_class = _plugin("krash.backends", spec.backend), _plugin("krash.systems", spec.system_name)
+    backend, system_class = plugins.load(Group.BACKENDS, spec.backend), plugins.load(Group.SYSTEMS, spec.system_name)
     _refuse_what_is_missing(spec, backend, system_class)
     _mention_leftovers(backend, console)
     system = system_class()
@@ -128,7 +129,7 @@ def prepare(spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: P
     facts = {
         "run": run,
         "purpose": purpose,
-        "spec": spec.model_dump(mode="json"),
+        "spec": spec.model_dump(mode="json", by_alias=True),
         "seed": seed,
         "system": spec.system_name,
         "versions": {node.name: node.version for node in topology.nodes},
@@ -146,13 +147,6 @@ def prepare(spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: P
     if replayed is not None:
         store.keep_replayed_choices(directory, replayed)
     return Prepared(spec=spec, directory=directory, backend=backend)
-
-
-def _plugin(group: str, name: str) -> Any:
-    try:
-        return load_plugin(group, name)
-    except LookupError as error:
-        raise UsageError(str(error)) from None
 
 
 def _refuse_what_is_missing(spec: Spec, backend: Any, system: Any) -> None:

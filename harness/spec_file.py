@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedBase
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from harness.plugins import load_plugin
+from harness import plugins
+from harness.plugins import Group, PluginError
 from harness.spec import Spec
 
 Location = tuple[str | int, ...]
@@ -74,8 +75,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
 def _with_workload_settings(spec: Spec, file: str, document: Any) -> Spec:
     """The workload's own settings validated and filled with its defaults."""
     try:
-        workload = load_plugin("krash.workloads", spec.workload.name)
-    except LookupError as error:
+        workload = plugins.load(Group.WORKLOADS, spec.workload.name)
+    except PluginError as error:
         raise SpecError([_placed(file, document, ("workload", "name"), str(error), spec.workload.name)]) from None
     try:
         settings: BaseModel = workload.Settings.model_validate(spec.workload.settings)

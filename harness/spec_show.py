@@ -11,7 +11,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from harness.plugins import load_plugin
+from harness import plugins
+from harness.plugins import Group
 from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 
@@ -19,7 +20,7 @@ from harness.spec_file import load_spec, parse_setting
 def schema() -> dict[str, Any]:
     """JSON schema of a spec, the settings of the `log` workload included."""
     whole = Spec.model_json_schema()
-    settings = load_plugin("krash.workloads", "log").Settings.model_json_schema()
+    settings = plugins.load(Group.WORKLOADS, "log").Settings.model_json_schema()
     section = whole["$defs"]["WorkloadSection"]
     section["properties"] |= settings["properties"]
     whole["$defs"] |= settings.get("$defs", {})
@@ -33,13 +34,13 @@ def show_schema() -> int:
 
 def show_spec(spec: Path | None, settings: tuple[str, ...]) -> int:
     filled = load_spec(spec, settings=dict(parse_setting(text) for text in settings))
-    YAML(typ="safe", pure=True).dump(filled.model_dump(mode="json"), sys.stdout)
+    YAML(typ="safe", pure=True).dump(filled.model_dump(mode="json", by_alias=True), sys.stdout)
     return 0
 
 
 def as_yaml(spec: Spec) -> str:
     text = StringIO()
-    YAML(typ="safe", pure=True).dump(spec.model_dump(mode="json"), text)
+    YAML(typ="safe", pure=True).dump(spec.model_dump(mode="json", by_alias=True), text)
     return text.getvalue()
 
 
