@@ -59,6 +59,7 @@ class Supervisor:
     _ending: Ending | None = None
     _heard_at: float = field(default_factory=time.monotonic)
     _process: asyncio.subprocess.Process | None = None
+    _closed: asyncio.Event = field(default_factory=asyncio.Event)  # the stage's last words were read
 
     async def run(self) -> Ending:
         directory = Path(tempfile.mkdtemp(prefix="krash-"))
@@ -69,8 +70,10 @@ class Supervisor:
             return await self._run(socket)
         finally:
             restore()
-            server.close()
             await self._kill()
+            server.close()
+            if self._line is not None:
+                await self._closed.wait()
             shutil.rmtree(directory, ignore_errors=True)
 
     async def _run(self, socket: Path) -> Ending:
@@ -92,6 +95,8 @@ class Supervisor:
             if hang and not ended.done():
                 await self._kill()
                 return Ending(status="hang", reason=hang)
+        if self._line is not None:
+            await self._closed.wait()
         if self._ending is not None:
             return self._ending
         if self._interrupts:
@@ -110,16 +115,25 @@ class Supervisor:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = Line(reader, writer)
-        async for message in line.messages():
-            self._heard_at = time.monotonic()
-            if message["type"] == "holder":
-                self.holder_pid = line.peer_pid()
-                continue
-            self._line = line
-            if message["type"] == "done":
-                self._ending = Ending(status=message["status"], reason=message.get("reason"), code=message.get("code", 0))
-            elif message["type"] != "alive":
-                self.listener.heard(message)
+        try:
+            async for message in line.messages():
+                self._take(line, message)
+        finally:
+            await line.close()
+            if line is self._line:
+                self._closed.set()
+
+    def _take(self, line: Line, message: dict[str, Any]) -> None:
+        self._heard_at = time.monotonic()
+        if message["type"] == "holder":
+            self.holder_pid = line.peer_pid()
+            return
+        self._line = line
+        self._closed.clear()
+        if message["type"] == "done":
+            self._ending = Ending(status=message["status"], reason=message.get("reason"), code=message.get("code", 0))
+        elif message["type"] != "alive":
+            self.listener.heard(message)
 
     def _catch_signals(self) -> Callable[[], None]:
         loop = asyncio.get_running_loop()
