@@ -86,10 +86,17 @@ class ClientGroup:
     def _obituary(self, name: str, gone: Gone) -> str:
         return f"client {name} ended with code {gone.code}: {self._last_words.get(name, 'it said nothing')}"
 
-    async def finish(self) -> None:
-        """Wait until every client ended by itself with code 0; raises ClientDied otherwise."""
-        for name in self.configs:
-            gone = await self.nodes[name].exited()
+    async def finish(self, *, deadline: float) -> None:
+        """Wait until every client ended by itself with code 0; raises ClientDied otherwise, or after `deadline` seconds."""
+        try:
+            async with asyncio.timeout(deadline):
+                ended = {name: await self.nodes[name].exited() for name in self.configs}
+        except TimeoutError:
+            await asyncio.gather(*(self.nodes[name].kill() for name in self.configs))
+            raise ClientDied(f"{', '.join(self.configs)} did not end within {deadline:g} s") from None
+        finally:
+            await self._stop_following()
+        for name, gone in ended.items():
             if gone.code != 0:
                 raise ClientDied(self._obituary(name, gone))
 
@@ -98,12 +105,15 @@ class ClientGroup:
         codes = await asyncio.gather(
             *(self.nodes[name].stop(timeout=STOP_DEADLINE) for name in self.configs), return_exceptions=True
         )
-        for follower in self._followers:
-            follower.cancel()
-        await asyncio.gather(*self._followers, return_exceptions=True)
+        await self._stop_following()
         for name, code in zip(self.configs, codes, strict=True):
             if isinstance(code, BaseException):
                 await self.nodes[name].kill()
                 raise ClientDied(f"client {name} did not end within {STOP_DEADLINE:g} s of being asked to: {code}")
             if code not in (0, None):
                 raise ClientDied(self._obituary(name, Gone(code=code)))
+
+    async def _stop_following(self) -> None:
+        for follower in self._followers:
+            follower.cancel()
+        await asyncio.gather(*self._followers, return_exceptions=True)

@@ -37,9 +37,10 @@ SILENT_DUMP = 20.0  # seconds of a blocked event loop after which it says where 
 class Stage:
     """One run, from inside. `status` and `reason` are the worst that happened, as run.json holds them."""
 
-    def __init__(self, deployment: Deployment, line: Line) -> None:
+    def __init__(self, deployment: Deployment, line: Line, control: Path) -> None:
         self.deployment = deployment
         self.line = line
+        self.control = control  # where the supervisor listens
         self.interrupt = asyncio.Event()
         self.status = "completed"
         self.reason: str | None = None
@@ -95,9 +96,10 @@ class Stage:
         deployment = self.deployment
         async with self.phase("workload"):
             await self._workload()
-        async with self.phase("heal"):
-            for problem in await deployment.heal():
-                self.spoil(problem)
+        async with self.phase("heal", "waiting for leaders and full ISRs"):
+            missing = await deployment.recover()
+            if missing is not None:
+                self.line.send(type="note", text=f"not recovered after {deployment.spec.recovery_limit:g} s: {missing}")
         async with self.phase("drain"):
             try:
                 await deployment.drain(self._progress)
@@ -105,46 +107,35 @@ class Stage:
                 self.spoil(f"the final read failed: {error}")
 
     async def _workload(self) -> None:
-        """Until the time limit, an interrupt, or the end of something that should have lasted."""
+        """Clients and nemesis, until the nemesis has healed everything after the time limit, or earlier when interrupted or when a client dies."""
         deployment = self.deployment
+        await deployment.start_clients(self._progress)
+        assert deployment.clients is not None
+        faults = asyncio.create_task(deployment.run_nemesis(self._fault))
+        death = asyncio.create_task(deployment.clients.first_exit())
+        interrupt = asyncio.create_task(self.interrupt.wait())
+        await asyncio.wait([faults, death, interrupt], return_when=asyncio.FIRST_COMPLETED)
+        if interrupt.done():
+            self.status, self.reason = "interrupted", "interrupted; judged by what was recorded until then"
+        if death.done():
+            self.spoil(str(death.exception()))
+        if deployment.nemesis is not None:
+            deployment.nemesis.stop()
         try:
-            await deployment.start_clients(self._progress)
+            for problem in await faults:
+                self.spoil(problem)
+        finally:
+            for task in (death, interrupt):
+                task.cancel()
+            await asyncio.gather(death, interrupt, return_exceptions=True)
+            await self._stop_clients()
+
+    async def _stop_clients(self) -> None:
+        assert self.deployment.clients is not None
+        try:
+            await self.deployment.clients.stop()
         except ClientDied as error:
             self.spoil(str(error))
-            return
-        waits = {
-            asyncio.create_task(self.interrupt.wait()): "interrupt",
-            asyncio.create_task(deployment.clients.first_exit()): "clients",
-            asyncio.create_task(deployment.run_nemesis(self._fault)): "nemesis",
-            asyncio.create_task(asyncio.sleep(deployment.spec.time_limit)): "time",
-        }
-        try:
-            ended = await self._first_that_matters(waits)
-            if ended == "interrupt":
-                self.status, self.reason = "interrupted", "interrupted by Ctrl-C; judged by what was recorded"
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-            try:
-                await deployment.clients.stop()
-            except ClientDied as error:
-                self.spoil(str(error))
-
-    async def _first_that_matters(self, waits: dict[asyncio.Task[Any], str]) -> str:
-        """Name of what ended the workload. A nemesis that has done its whole plan does not: clients go on to the time limit."""
-        pending = set(waits)
-        while True:
-            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                error = task.exception()
-                if error is not None:
-                    self.spoil(f"{waits[task]}: {error}" if not isinstance(error, ClientDied) else str(error))
-                    if not isinstance(error, ClientDied):
-                        traceback.print_exception(error)
-                    return waits[task]
-                if waits[task] != "nemesis":
-                    return waits[task]
 
     def _progress(self, counters: Any) -> None:
         self.line.send(type="progress", counters=dict(counters))
@@ -157,7 +148,7 @@ class Stage:
 async def main(directory: Path, control: Path) -> int:
     line = await connect(control)
     deployment = Deployment(directory)
-    stage = Stage(deployment, line)
+    stage = Stage(deployment, line, control)
     beating = asyncio.create_task(_alive(line))
     listening = asyncio.create_task(_listen(line, stage))
     code = 0
