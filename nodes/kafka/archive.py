@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import os
 import shutil
 import signal
 import socket
@@ -28,6 +27,7 @@ from nodes.kafka.distribution import Distribution
 from nodes.kafka.java import Java, flags
 from nodes.protocol import requests
 from nodes.protocol.connection import Connection, Unreachable
+from nodes.topology import Topic
 
 START_S: Final = 90.0
 STOP_S: Final = 180.0
@@ -131,9 +131,7 @@ async def _exercise(server: subprocess.Popen[bytes], port: int) -> None:
         async with connection:
             while len((await requests.metadata(connection, timeout=10)).brokers) < 1:
                 await asyncio.sleep(0.2)
-            await requests.create_topic(
-                connection, "train", partitions=2, replication=1, assignment=None, config={}, timeout=30
-            )
+            await requests.create_topic(connection, Topic(name="train", partitions=2, replication=1), timeout=30)
             await connection.ask(_PRODUCER_ID, InitProducerIdResponse, timeout=30)
 
 

@@ -12,10 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from nodes.system import SystemUnavailable
-from nodes.topology import NodePlan, QuorumKind, ServerRole, Topology
-
-BROKER_PORT: Final = 9092
-CONTROLLER_PORT: Final = 9093
+from nodes.topology import BROKER_PORT, CONTROLLER_PORT, NodePlan, QuorumKind, ServerRole, Topology
 
 # name -> (value, reason)
 COMMON: Final[Mapping[str, tuple[str, str]]] = {

@@ -23,7 +23,8 @@ from nodes.kafka import config, disk, formats, log_config
 from nodes.kafka.archive import archive_path, make_archive
 from nodes.kafka.distribution import Distribution, cache_root, cached_versions, exclusive, fetch_jars, locate
 from nodes.kafka.java import OLDEST, archive_flags, find_java, flags, requirement
-from nodes.kafka.version import LATEST
+from nodes.kafka.last_words import last_words
+from nodes.kafka.version import LATEST, metadata_level
 from nodes.node import Command, Node, NodeRequest
 from nodes.system import SystemUnavailable
 from nodes.topology import NodePlan, ServerRole, Topology
@@ -117,6 +118,13 @@ class KafkaSystem:
         )
         if ServerRole.CONTROLLER in plan.roles and not keep_meta:
             await self._write_format(node)
+
+    async def last_words(self, node: Node) -> str:
+        texts = [await node.read(path) for path in (log_config.FILE, "log/stdout.log") if await node.exists(path)]
+        return last_words(text.decode(errors="replace") for text in texts)
+
+    def metadata_level(self, version: str) -> int:
+        return metadata_level(version)
 
     async def collect(self, node: Node, to: Path) -> None:
         for path, name in (("log", "log"), ("etc", "etc"), ("data/__cluster_metadata-0", "metadata")):

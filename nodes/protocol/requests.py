@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import uuid
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kio.schema.create_topics.v7 import CreateTopicsRequest, CreateTopicsResponse
@@ -23,6 +22,7 @@ from kio.schema.update_features.v1.request import FeatureUpdateKey
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from nodes.protocol.connection import Connection
+from nodes.topology import Topic
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 UPGRADE, SAFE_DOWNGRADE = 1, 2
@@ -55,31 +55,22 @@ async def quorum(connection: Connection, *, timeout: float) -> DescribeQuorumRes
     return await connection.ask(DescribeQuorumRequest(topics=(topic,)), DescribeQuorumResponse, timeout=timeout)
 
 
-async def create_topic(
-    connection: Connection,
-    name: str,
-    *,
-    partitions: int,
-    replication: int,
-    assignment: Mapping[int, Sequence[int]] | None,
-    config: Mapping[str, str],
-    timeout: float,
-) -> None:
+async def create_topic(connection: Connection, topic: Topic, *, timeout: float) -> None:
     """Declined when it was not created; topic_already_exists is the caller's to judge."""
-    topic = CreatableTopic(
-        name=TopicName(name),
-        num_partitions=i32(-1 if assignment else partitions),
-        replication_factor=i16(-1 if assignment else replication),
+    wanted = CreatableTopic(
+        name=TopicName(topic.name),
+        num_partitions=i32(-1 if topic.assignment else topic.partitions),
+        replication_factor=i16(-1 if topic.assignment else topic.replication),
         assignments=tuple(
             CreatableReplicaAssignment(partition_index=i32(partition), broker_ids=tuple(BrokerId(i) for i in replicas))
-            for partition, replicas in sorted((assignment or {}).items())
+            for partition, replicas in sorted((topic.assignment or {}).items())
         ),
-        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in config.items()),
+        configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in topic.config.items()),
     )
-    request = CreateTopicsRequest(topics=(topic,), timeout=_milliseconds(timeout))
+    request = CreateTopicsRequest(topics=(wanted,), timeout=_milliseconds(timeout))
     for result in (await connection.ask(request, CreateTopicsResponse, timeout=timeout)).topics:
         if result.error_code is not ErrorCode.none:
-            raise Declined(f"topic {name} was not created", result.error_code, result.error_message)
+            raise Declined(f"topic {topic.name} was not created", result.error_code, result.error_message)
 
 
 async def delete_topic(connection: Connection, name: str, *, timeout: float) -> None:
