@@ -13,7 +13,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from harness.choices import Choices
 from harness.clients import ClientGroup
 from harness.history import store
 from harness.history.plan import recorded_choices
+from harness.history.rows import RowRecorder
+from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
 from harness.plugins import Group
 from harness.spec import Spec
 from nemesis.fault import FaultRow
@@ -29,7 +31,8 @@ from nemesis.journal import HealJournal
 from nemesis.runner import Nemesis, Reports
 from nemesis.schedule import lacking, make_plan
 from nodes.backend import Backend
-from nodes.cluster import Cluster
+from nodes.cluster import Cluster, NotReached
+from nodes.deploy import deploy
 from nodes.event import Event, EventKind
 from workloads.op import Phase
 
@@ -49,9 +52,6 @@ class Deployment:
         self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
         self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
         self.topology = self.spec.topology(type(self.system).default_version())
-        self.cluster = Cluster(
-            run=self.run, topology=self.topology, system=self.system, backend=self.backend, on_event=self._on_event
-        )
         self.journal = store.journal_of(directory)
         self.replay = store.replayed_of(directory)
         self.choices = Choices(
@@ -61,9 +61,17 @@ class Deployment:
         )
         self.clients: ClientGroup | None = None
         self.nemesis: Nemesis | None = None
-        self._rows = store.RowJournal(self.journal, run=self.run)
-        self._watching: asyncio.Task[None] | None = None
+        named = {"run": self.run, "clock": self.backend.clock, "writer": 0}
+        self._events = RowRecorder(self.journal, EVENTS_TABLE, **named)
+        self._faults = RowRecorder(self.journal, FAULTS_TABLE, **named)
+        self._cluster: Cluster | None = None
         self._acknowledged = 0
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._cluster is None:
+            raise RuntimeError("the cluster is not deployed")
+        return self._cluster
 
     @property
     def description(self) -> str:
@@ -74,7 +82,7 @@ class Deployment:
         return f"{_count(controllers, 'controller')}, {_count(brokers, 'broker')}, {self.spec.system_name} {versions}{metadata}"
 
     def _on_event(self, event: Event) -> None:
-        self._rows.event(replace(event, run=self.run, clock=self.backend.clock))
+        self._events.write(event)
 
     def note_phases(self, phases: list[dict[str, Any]]) -> None:
         store.update_run(self.directory, {"phases": phases, "clock": self.backend.clock})
@@ -93,8 +101,15 @@ class Deployment:
     async def deploy(self, say: Callable[[str], None]) -> None:
         """Nodes up, topics made; raises what went wrong with the node's own words."""
         await self.backend.open(run=self.run, home=self.directory / "work")
-        await self.cluster.deploy(deadline=DEPLOY_WITHIN, say=say)
-        self._watching = asyncio.create_task(self.cluster.watch())
+        self._cluster = await deploy(
+            run=self.run,
+            topology=self.topology,
+            system=self.system,
+            backend=self.backend,
+            on_event=self._on_event,
+            progress=say,
+            deadline=DEPLOY_WITHIN,
+        )
 
     async def start_clients(self, on_progress: Callable[[Mapping[str, int]], None]) -> None:
         """Start the workload in every client node; returns when all of them run."""
@@ -108,11 +123,11 @@ class Deployment:
         await self.clients.start()
 
     def _config(self, index: int, name: str, phase: Phase) -> dict[str, Any]:
-        """What harness/client.py needs; the final reader is a writer of its own."""
+        """What harness/client.py needs; the final readers are writers of their own."""
         return {
             "run": self.run,
             "clock": self.backend.clock,
-            "writer": index if phase is Phase.MAIN else self.spec.workload.clients,
+            "writer": index if phase is Phase.MAIN else index + self.spec.workload.clients,
             "client": name,
             "index": index,
             "clients": self.spec.workload.clients,
@@ -137,7 +152,7 @@ class Deployment:
             return impossible
 
         def record(row: FaultRow) -> None:
-            self._rows.fault(row)
+            self._faults.write(row)
             on_fault(row)
 
         def resolved(fault: int, what: dict[str, Any]) -> None:
@@ -157,29 +172,38 @@ class Deployment:
 
     async def recover(self) -> str | None:
         """Wait until every partition is led and has its full ISR; returns what is still missing after the deadline."""
-        return await self.cluster.recovered(deadline=self.spec.recovery_limit)
+        try:
+            await self.cluster.recovered(deadline=self.spec.recovery_limit)
+        except NotReached as missing:
+            return str(missing)
+        return None
 
     async def drain(self, on_progress: Callable[[Mapping[str, int]], None]) -> None:
-        """The final read, by a fresh client process. Raises ClientDied."""
-        name = next(iter(self.cluster.clients))
-        group = ClientGroup(
-            nodes=self.cluster.clients, configs={name: self._config(0, name, Phase.FINAL)}, on_progress=on_progress
-        )
+        """The final read, by fresh client processes, each its share of the partitions. Raises ClientDied."""
+        nodes = self.cluster.clients
+        configs = {name: self._config(index, name, Phase.FINAL) for index, name in enumerate(nodes)}
+        group = ClientGroup(nodes=nodes, configs=configs, on_progress=on_progress)
         await group.start()
         await group.finish(deadline=self.spec.drain_limit + FINAL_MARGIN)
 
     async def close(self) -> None:
-        """Stop nodes, collect what they leave, take everything down."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        """End what runs, collect what nodes leave, take everything down. Servers are killed: what they stored was read already."""
         try:
-            await self.cluster.shut_down(collect=self.directory / "nodes")
+            if self._cluster is not None:
+                await self._collect(self._cluster)
         finally:
             await self.backend.close()
-            self._rows.close()
-            self.choices.close()
+            for recorder in (self._events, self._faults, self.choices):
+                recorder.close()
             shutil.rmtree(self.directory / "work", ignore_errors=True)
+
+    async def _collect(self, cluster: Cluster) -> None:
+        await asyncio.gather(*(cluster.kill(name) for name in cluster.nodes))
+        await cluster.close()
+        await asyncio.gather(
+            *(self.system.collect(node, self.directory / "nodes" / name) for name, node in cluster.nodes.items()),
+            *(node.fetch("log", self.directory / "nodes" / name / "log") for name, node in cluster.clients.items()),
+        )
 
 
 def _count(number: int, word: str) -> str:
