@@ -8,7 +8,7 @@ transaction timeouts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from nodes.system import SystemUnavailable
@@ -63,6 +63,7 @@ def properties(plan: NodePlan, topology: Topology, addresses: Mapping[str, str],
         **_identity(plan, topology, addresses, data),
         **{name: value for name, (value, _) in COMMON.items()},
         **replication(len(topology.brokers)),
+        **topic_defaults(plan.roles, len(topology.brokers)),
         **plan.config,
     }
     return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
@@ -100,13 +101,17 @@ def replication(brokers: int) -> dict[str, str]:
     """Internal topics survive what a topic of replication 3 survives, as far as there are brokers for it."""
     copies, in_sync = str(min(3, brokers)), str(min(2, brokers))
     return {
-        "default.replication.factor": copies,
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": copies,  # 4.0 and later; ignored before
         "share.coordinator.state.topic.min.isr": in_sync,
     }
+
+
+def topic_defaults(roles: Collection[ServerRole], brokers: int) -> dict[str, str]:
+    """The controller decides them; a broker of 4.x only complains."""
+    return {"default.replication.factor": str(min(3, brokers))} if ServerRole.CONTROLLER in roles else {}
 
 
 def _address(name: str, addresses: Mapping[str, str]) -> str:

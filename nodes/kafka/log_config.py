@@ -1,6 +1,7 @@
 """Log configuration of a server: `log/server.log`, bounded, with the loggers at DEBUG that explain who left which ISR and why.
 
-`kafka.cluster.Partition` stays at INFO (ISR and leader changes are INFO): at DEBUG it writes a line per follower fetch.
+Some stay at INFO: `kafka.cluster.Partition` (ISR and leader changes are INFO; at DEBUG it writes a line per follower fetch) and, of the
+controller, the parts that write several lines per event.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ LEVELS: Final[Mapping[str, str]] = {
     "org.apache.kafka.common.config": "WARN",
     "kafka.server.KafkaConfig": "WARN",
     "org.apache.kafka.controller.BrokerHeartbeatManager": "INFO",
+    "org.apache.kafka.controller.PeriodicTaskControlManager": "INFO",
+    "org.apache.kafka.controller.QuorumController": "INFO",
 }
 _PATTERN = "%d{ISO8601} %-5p [%t] %c: %m%n"
 
