@@ -78,7 +78,7 @@ class Sender:
         self._context, self._settings, self._recorder = context, settings, context.recorder
         self._partitions = [(topic.name, number) for topic in context.topics for number in range(topic.partitions)]
         self._sequences = [0] * len(self._partitions)
-        self._choices = PartitionChoices(context.stream, self.client, len(self._partitions))
+        self._choices = PartitionChoices(context.stream(self.client, 0), len(self._partitions))
         self._processes = [context.recorder.new_process() for _ in range(settings.in_flight)]
 
     def run(self) -> None:
