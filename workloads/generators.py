@@ -2,36 +2,29 @@
 
 Choices are drawn in blocks, one recorded draw for 1024 records: `choices.jsonl` stays small, and the n-th record of a
 sender goes to the same partition in every run of a seed, however the brokers behaved. How many records of the plan get
-sent before time is up is what brokers decide.
+sent before the time is up is what the brokers decide. A sender draws all its blocks from one substream, one after the
+other, so that nothing grows with the length of a run.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 BLOCK = 1024
-_BYTES = 2  # of randomness per choice: a bias of at most partitions / 65536
 
 
 class PartitionChoices:
     """An endless sequence of indexes into the partitions of a run: `take(3)` -> `[0, 3, 1]`."""
 
-    def __init__(self, stream: Callable[[str, int], random.Random], actor: str, partitions: int) -> None:
-        self._stream, self._actor, self._partitions = stream, actor, partitions
-        self._block = 0
+    def __init__(self, stream: random.Random, partitions: int) -> None:
+        self._stream, self._partitions = stream, range(partitions)
         self._ahead: list[int] = []
 
     def take(self, count: int) -> list[int]:
         while len(self._ahead) < count:
-            self._ahead += self._draw()
+            self._ahead += self._stream.choices(self._partitions, k=BLOCK)
         taken, self._ahead = self._ahead[:count], self._ahead[count:]
         return taken
-
-    def _draw(self) -> list[int]:
-        bits = self._stream(self._actor, self._block).randbytes(_BYTES * BLOCK)
-        self._block += 1
-        return [int.from_bytes(bits[i : i + _BYTES], "big") % self._partitions for i in range(0, len(bits), _BYTES)]
 
 
 class Pace:

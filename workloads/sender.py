@@ -60,6 +60,15 @@ class Flight:
     def in_the_air(self) -> int:
         return len(self.processes) - len(self.free)
 
+    def serve(self, wait_s: float) -> None:
+        """Run the callbacks that are due, waiting up to `wait_s` for the first. A fatal error comes out of poll() too."""
+        try:
+            self.producer.poll(wait_s)
+        except KafkaException as failure:
+            self.on_error(failure.args[0])
+            if not self.broken:
+                raise
+
     def on_error(self, error: KafkaError) -> None:
         if error.fatal() or error.code() == KafkaError._FATAL:
             self.broken = error
@@ -78,7 +87,7 @@ class Sender:
         self._context, self._settings, self._recorder = context, settings, context.recorder
         self._partitions = [(topic.name, number) for topic in context.topics for number in range(topic.partitions)]
         self._sequences = [0] * len(self._partitions)
-        self._choices = PartitionChoices(context.stream, self.client, len(self._partitions))
+        self._choices = PartitionChoices(context.stream(self.client, 0), len(self._partitions))
         self._processes = [context.recorder.new_process() for _ in range(settings.in_flight)]
 
     def run(self) -> None:
@@ -92,7 +101,7 @@ class Sender:
             if count:
                 self._send(flight, count)
                 pace.sent(count)
-            flight.producer.poll(0 if count else self._wait_s(flight, pace))
+            flight.serve(0 if count else self._wait_s(flight, pace))
             self._settle(flight)
         self._wait_for_answers(flight, self._settings.finish_ms / 1000)
 
@@ -190,7 +199,7 @@ class Sender:
         the history."""
         deadline = time.monotonic() + within_s
         while flight.in_the_air and time.monotonic() < deadline:
-            flight.producer.poll(PATIENCE_S)
+            flight.serve(PATIENCE_S)
             self._settle(flight)
         flight.producer.purge()  # so that closing does not wait; what this reports is not recorded
 
