@@ -157,7 +157,7 @@ def _files(run_dir: Path) -> tuple[str, ...]:
     like the first.
     """
     found: list[str] = []
-    for pattern in ("*", "anomalies/*", "history/*/*", "nodes/*", "nodes/*/*"):
+    for pattern in ("*", "anomalies/*", "history/*/*", "nodes/*", "nodes/*/*", "nodes/*/*/*"):
         found += [str(path.relative_to(run_dir)) for path in run_dir.glob(pattern) if path.is_file()]
     return tuple(sorted(set(found) - _WRITTEN_BY_US)[:FILE_LIMIT])
 
