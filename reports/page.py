@@ -27,7 +27,8 @@ from markupsafe import Markup
 
 from nemesis.fault import FaultRow
 from reports import explain, plots, timeline
-from reports.evidence import Evidence, broker_name
+from reports.evidence import Evidence, node_name
+from reports.spans import Span
 from reports.verdict import AnomalySummary, Severity, Status, Unavailability, Validity, Verdict
 from reports.witness import OPS_PER_WITNESS, WitnessOp, WitnessRecord, integers
 from reports.wording import SENTENCE_LIMIT, VALUE_LIMIT, at, clip, duration, number, one_line, plural
@@ -175,7 +176,7 @@ def _counts(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield number(counts.acknowledged), "records acknowledged"
         yield number(counts.read), "read back"
         yield number(counts.lost), "lost"
-        yield number(counts.ops.get("info", 0)), "requests with unknown outcome"
+        yield number(counts.ops.get("info", 0)), "unknown outcomes"
     yield number(len(evidence.faults) + evidence.faults_left_out), "faults"
     yield number(evidence.states.elections), "leader elections"
 
@@ -220,25 +221,54 @@ def _anomaly(place: int, anomaly: AnomalySummary, evidence: Evidence, detail: De
         "summary": anomaly,
         "counted": explanation.counted(anomaly.count),
         "explanation": explanation,
-        "witnesses": [_witness(witness, evidence, detail) for witness in shown],
+        "witnesses": [_witness(witness, anomaly, evidence, detail) for witness in shown],
+        "faults": _named_faults(shown, evidence),
+        "leadership": _leadership(shown, evidence),
         "left_out": anomaly.count - len(shown),
     }
 
 
-def _witness(witness: dict[str, Any], evidence: Evidence, detail: Detail) -> dict[str, Any]:
+def _named_faults(witnesses: list[dict[str, Any]], evidence: Evidence) -> list[tuple[int, str]]:
+    named = {fault for witness in witnesses for fault in integers(witness.get("faults"))}
+    return [_fault_name(fault, evidence) for fault in evidence.faults if fault.fault in named][:8]
+
+
+def _leadership(witnesses: list[dict[str, Any]], evidence: Evidence) -> list[tuple[str, str]]:
+    """For up to three partitions that witnesses name: their leaders from the last of those ops on, four at most."""
+    told: list[tuple[str, str]] = []
+    for lane in evidence.states.partitions:
+        named = [w for w in witnesses if (w.get("topic"), w.get("partition")) == (lane.topic, lane.partition)]
+        times = [evidence.ops[op].invoked_ns for w in named for op in integers(w.get("ops"))[:1] if op in evidence.ops]
+        spans = [span for span in lane.leaders if times and span.end_ns > max(times)][:4]
+        if spans and len(told) < 3:
+            told.append((one_line(f"{lane.topic}-{lane.partition}", 120), _succession(spans, evidence)))
+    return told
+
+
+def _succession(spans: list[Span], evidence: Evidence) -> str:
+    """ "b1 until 17.900 s, nobody until 19.600 s, then b2"."""
+    names = ["nobody" if span.state == "-1" else node_name(evidence.run, span.state) for span in spans]
+    earlier = [
+        f"{name} until {at(span.end_ns, evidence.zero_ns)}" for name, span in zip(names, spans[:-1], strict=False)
+    ]
+    return ", ".join([*earlier, f"then {names[-1]}" if earlier else names[-1]]) + "."
+
+
+def _witness(witness: dict[str, Any], anomaly: AnomalySummary, evidence: Evidence, detail: Detail) -> dict[str, Any]:
+    """One row of the table. `says`: its sentence, unless it only fills in what the row shows anyway."""
     ids = integers(witness.get("ops"))
     topic, partition = witness.get("topic"), witness.get("partition")
-    by_id = {fault.fault: fault for fault in evidence.faults}
     value = witness.get("value")
+    sentence = str(witness.get("sentence") or "")
+    plain = anomaly.type == "lost-write" and topic is not None
     return {
-        "sentence": str(witness.get("sentence") or ""),
+        "says": "" if plain or sentence == anomaly.sentence else clip(sentence, SENTENCE_LIMIT),
         "partition": None if topic is None else one_line(f"{topic}-{partition}", 120),
         "offset": witness.get("offset"),
         "value": None if value is None else clip(str(value), VALUE_LIMIT),
         "ops": [_op(evidence.ops[op], evidence) for op in ids[: detail.ops] if op in evidence.ops],
         "missing": [op for op in ids[: detail.ops] if op not in evidence.ops],
         "left_out": max(0, len(ids) - detail.ops),
-        "faults": [_fault_name(by_id[f], evidence) for f in integers(witness.get("faults"))[:6] if f in by_id],
         "detail": None if witness.get("detail") is None else clip(str(witness["detail"]), SENTENCE_LIMIT),
     }
 
@@ -251,7 +281,7 @@ def _op(op: WitnessOp, evidence: Evidence) -> dict[str, Any]:
         "invoked": at(op.invoked_ns, evidence.zero_ns),
         "completed": at(op.completed_ns, evidence.zero_ns),
         "outcome": {"fail": "failed", "info": "unknown"}.get(op.outcome, op.outcome),
-        "broker": None if op.broker is None else broker_name(evidence.run, str(op.broker)),
+        "broker": None if op.broker is None else node_name(evidence.run, str(op.broker)),
         "records": [_record(record) for record in op.records],
     }
 
@@ -300,7 +330,7 @@ def _elections(evidence: Evidence) -> Iterator[tuple[str, str, str, str]]:
     """Leader changes as text: when, partition, leader, epoch; at most 200."""
     changes = [(span, lane) for lane in evidence.states.partitions for span in lane.leaders]
     for span, lane in sorted(changes, key=lambda change: change[0].start_ns)[:200]:
-        leader = "none" if span.state == "-1" else broker_name(evidence.run, span.state)
+        leader = "none" if span.state == "-1" else node_name(evidence.run, span.state)
         yield (
             at(span.start_ns, evidence.zero_ns),
             one_line(f"{lane.topic}-{lane.partition}", 120),

@@ -46,8 +46,9 @@ def throughput(evidence: Evidence) -> Markup | None:
     figure, axes = _figure(2.7)
     starts = [index * activity.buckets.width_s for index in range(activity.buckets.count)]
     ends = [*starts, activity.buckets.count * activity.buckets.width_s]
-    axes.stairs(activity.acknowledged, ends, color=_OK, linewidth=1.6, label="acknowledged")
-    axes.stairs(activity.read, ends, color=_READ, linewidth=1.1, linestyle=(0, (3, 1.5)), label="read")
+    axes.stairs(activity.acknowledged, ends, color=_OK, linewidth=0, alpha=0.25, fill=True)
+    axes.stairs(activity.acknowledged, ends, color=_OK, linewidth=1.5, label="acknowledged (filled)")
+    axes.stairs(activity.read, ends, color=_READ, linewidth=0.9, label="read (line)")
     for rates, colour, marker, label in (
         (activity.unknown, _INFO, "^", "unknown outcome"),
         (activity.failed, _FAIL, "x", "failed"),
@@ -79,12 +80,11 @@ def _target_rate(evidence: Evidence) -> float | None:
 
 
 def _cut(*series: Sequence[float]) -> float:
-    """Upper end of the axis. The final read fetches everything at once, many times faster than the run: it may leave
-    the plot.
+    """Upper end of the axis. What was held up arrives in bursts, and the final read fetches everything at once: those
+    may leave the plot, so that the usual rates stay readable.
     """
-    written, read = series[0], sorted(v for v in series[1] if v > 0)
-    usual = read[int(len(read) * 0.9)] if read else 0.0
-    return 1.15 * max([*written, *series[2], *series[3], min(usual, 3 * max([1.0, *written])), 1.0])
+    usual = [values[int(len(values) * 0.9)] for values in (sorted(v for v in s if v > 0) for s in series) if values]
+    return 1.15 * min(max(max(s, default=0.0) for s in series), 2.2 * max([1.0, *usual]))
 
 
 def latency(evidence: Evidence) -> Markup | None:
@@ -141,7 +141,7 @@ def _figure(height: float) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, height))
-    axes = figure.add_axes((0.075, 0.42 / height, 0.915, 1 - 0.72 / height))
+    axes = figure.add_axes((0.075, 0.42 / height, 0.905, 1 - 0.72 / height))
     axes.patch.set_visible(False)
     figure.patch.set_visible(False)
     for name, spine in axes.spines.items():

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from markupsafe import Markup, escape
 
 from nemesis.fault import FaultRow
-from reports.evidence import Evidence, broker_name
+from reports.evidence import Evidence, node_name
 from reports.series import ClientLane
 from reports.spans import NodeLane, PartitionLane, Span
 from reports.witness import integers
 from reports.wording import at, clip, one_line
 
-WIDTH, LEFT, RIGHT = 1000, 112, 8
+WIDTH, LEFT, RIGHT = 1000, 112, 16
 PLOT = WIDTH - LEFT - RIGHT
 FAULT_ROWS = 8
 BROKER_COLOURS = 8
@@ -117,6 +117,9 @@ class _Drawing:
         for fault in sorted(took_effect, key=lambda f: f.injecting_ns or f.proved_ns or 0):
             start, end = self._fault_ends(fault)
             name = one_line(f"F{fault.fault} {fault.name} {', '.join(fault.targets)}", 60)
+            room = int((end - start - 6) / _CHARACTER)
+            if 8 <= room < len(name):
+                name = f"{name[: room - 1]}…"
             row = next((r for r, used in enumerate(rows) if used < start), len(rows))
             if row >= FAULT_ROWS:
                 left_out += 1
@@ -156,7 +159,9 @@ class _Drawing:
             return
         self.heading("What went wrong")
         for place, anomaly in enumerate(self.evidence.verdict.anomalies, 1):
-            ids = [op for witness in anomaly.witnesses for op in integers(witness.get("ops")) if op in self.evidence.ops]
+            ids = [
+                op for witness in anomaly.witnesses for op in integers(witness.get("ops")) if op in self.evidence.ops
+            ]
             if not ids:
                 continue
             self.label(anomaly.type, 12)
@@ -232,7 +237,7 @@ class _Drawing:
             if span.state == "-1":
                 self.bar("no-leader", start, end, self.y, 14, f"{name} had no leader, {self.during(span)}")
                 continue
-            leader = broker_name(self.evidence.run, span.state)
+            leader = node_name(self.evidence.run, span.state)
             epoch = f" in leader epoch {span.detail}" if span.detail else ""
             self.bar(
                 f"broker b{self.colour(span.state)}",
@@ -251,7 +256,7 @@ class _Drawing:
             path = "".join(
                 f"M{self.x(start):.1f} {y:.0f}H{self.x(end):.1f}v2H{self.x(start):.1f}z" for start, end in joined
             )
-            title = f"in the ISR of {name}: {broker_name(self.evidence.run, member)}"
+            title = f"in the ISR of {name}: {node_name(self.evidence.run, member)}"
             self.path(f"broker b{self.colour(member)}", path, title)
         self.y += 21 + 3 * len(members[:ISR_LINES])
 
@@ -272,10 +277,11 @@ class _Drawing:
         if states.controller:
             self.label("active controller", 12)
             for span in states.controller:
+                name = node_name(self.evidence.run, span.state)
                 start, end = self.x(span.start_ns), self.x(span.end_ns)
-                self.bar("node up", start, end, self.y, 12, f"{span.state}, {self.during(span)}")
-                if len(span.state) * _CHARACTER + 4 < end - start:
-                    self.text("in-node", start + 4, self.y + 10, clip(span.state, 30))
+                self.bar("node up", start, end, self.y, 12, f"{name}, {self.during(span)}")
+                if len(name) * _CHARACTER + 4 < end - start:
+                    self.text("in-node", start + 4, self.y + 10, clip(name, 30))
             self.y += 16
 
     def _node(self, lane: NodeLane) -> None:
@@ -343,6 +349,8 @@ def legend() -> Markup:
         ("info", "unknown outcome"),
         ("fail", "failed"),
         ("hatched", "no leader, or node down"),
+        ("starting", "starting"),
+        ("fenced", "fenced: the controller gives it no work"),
         ("fault", "fault"),
     )
     return Markup(" ").join(
