@@ -34,6 +34,7 @@ from reports.witness import WitnessOp, integers, witness_ops
 TABLES = ("ops", "records", "bounds", "faults", "events")
 FAULT_LIMIT = 300
 FILE_LIMIT = 60
+_AFTER_THE_RUN = {"check", "judge", "report"}  # phases in which nothing happens to the system
 _WRITTEN_BY_US = {"report.html", "junit.xml"}
 
 
@@ -121,10 +122,9 @@ def _extent(history: History, phases: tuple[Span, ...]) -> tuple[int, int]:
     seen = [span for span in (span_of_ops(history), span_of_events(history)) if span is not None]
     starts, ends = [first for first, _ in seen], [last for _, last in seen]
     if phases:
-        zero_ns, latest = phases[0].start_ns, max(p.end_ns for p in phases)
-        closed = latest > phases[-1].start_ns
-        end_ns = min(max(ends, default=latest), latest) if closed else max([*ends, latest])
-        return zero_ns, max(zero_ns, end_ns)
+        drawn = [p for p in phases if p.state not in _AFTER_THE_RUN] or list(phases)
+        zero_ns, latest = phases[0].start_ns, max(p.end_ns for p in drawn)
+        return zero_ns, latest if drawn[-1].end_ns > drawn[-1].start_ns else max([zero_ns, latest, *ends])
     return (min(starts), max(ends)) if seen else (0, 0)
 
 
@@ -157,20 +157,18 @@ def _files(run_dir: Path) -> tuple[str, ...]:
     like the first.
     """
     found: list[str] = []
-    for pattern in ("*", "anomalies/*", "history/*/*", "nodes/*", "nodes/*/*"):
+    for pattern in ("*", "anomalies/*", "history/*/*", "nodes/*", "nodes/*/*", "nodes/*/*/*"):
         found += [str(path.relative_to(run_dir)) for path in run_dir.glob(pattern) if path.is_file()]
     return tuple(sorted(set(found) - _WRITTEN_BY_US)[:FILE_LIMIT])
 
 
-def broker_name(run: dict[str, Any], broker: str) -> str:
-    """ "2" -> "b2" where the run's nodes are called so (brokers b1.., or n1.. when combined, ids from 1), else
-    "broker 2".
-    """
+def node_name(run: dict[str, Any], node: str) -> str:
+    """The name of a node id: "2" is "b2", "101" is "c1" where the run has such a node, else "node 2"."""
     names = [str(name) for name in run["versions"]] if isinstance(run.get("versions"), dict) else []
-    for prefix in ("b", "n"):
-        if re.fullmatch(r"\d{1,6}", broker) and f"{prefix}{broker}" in names:
-            return f"{prefix}{broker}"
-    return f"broker {broker}"
+    if not re.fullmatch(r"\d{1,6}", node):
+        return node
+    possible = (f"b{node}", f"n{node}", f"c{int(node) - 100}")
+    return next((name for name in possible if name in names), f"node {node}")
 
 
 def _list(value: Any) -> list[Any]:

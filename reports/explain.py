@@ -1,4 +1,5 @@
-"""What the words of a report mean, for a reader who sees them for the first time: one plain paragraph each, and what to do next.
+"""What the words of a report mean, for a reader who sees them for the first time: one plain paragraph each, and what
+to do next.
 
 Types that are not in these tables (a plug-in's own checks and faults) still get a card; it only says less.
 """
@@ -95,7 +96,11 @@ ANOMALIES = {
         next="Compare the window with the session and request timeouts, and with the time to elect a leader.",
     ),
 }
-_ALIASES = {"log-linearizability": "nonlinearizable", "linearizability": "nonlinearizable", "log-order": "nonlinearizable"}
+_ALIASES = {
+    "log-linearizability": "nonlinearizable",
+    "linearizability": "nonlinearizable",
+    "log-order": "nonlinearizable",
+}
 _OTHER_ANOMALY = Explanation(
     one="anomaly of this type",
     many="anomalies of this type",
@@ -131,7 +136,7 @@ STATUSES = {
     Status.NO_DATA: "There was nothing to judge: no history was recorded. That is never counted as valid.",
     Status.NOT_REACHED: "The situation that this run was to bring about did not come about, so it shows nothing.",
     Status.HANG: "The run did not come to an end by its deadline.",
-    Status.HARNESS_ERROR: "krash itself, or the machine under it, failed. Blame the system only for what is listed below.",
+    Status.HARNESS_ERROR: "krash itself, or the machine under it, failed: this alone says nothing about the system.",
     Status.INTERRUPTED: "The run was stopped before its end. What had been recorded until then was judged.",
 }
 

@@ -20,7 +20,7 @@ from reports.scan import History, rows
 
 PARTITION_LANES = 12
 NODE_LANES = 16
-SPANS_PER_LANE = 400
+SPANS_PER_LANE = 200
 
 Partition = tuple[str, int]
 

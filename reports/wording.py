@@ -42,13 +42,19 @@ def _code_point(character: str) -> str:
     return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
 
 
-def clip(text: str, limit: int = TEXT_LIMIT, length: int | None = None) -> str:
+class Clipped(str):
+    """Text that was made visible and finite already, to a limit of its own."""
+
+
+def clip(text: str, limit: int = TEXT_LIMIT, length: int | None = None) -> Clipped:
     """The visible start of `text`, with a note where it was cut. `length`: of the whole, when `text` was cut before."""
+    if isinstance(text, Clipped):
+        return text
     whole = len(text) if length is None else length
     shown = visible(text[:limit])
     if whole <= limit and len(shown) <= 2 * limit:
-        return shown
-    return f"{shown[:limit]}… (clipped, {whole:,} characters)"
+        return Clipped(shown)
+    return Clipped(f"{shown[:limit]}… (clipped, {whole:,} characters)")
 
 
 def one_line(text: str, limit: int = SENTENCE_LIMIT) -> str:
