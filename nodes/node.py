@@ -15,7 +15,7 @@ Every verb is awaited and returns only when its effect is there (the process is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -35,7 +35,9 @@ class Role(StrEnum):
 class NodeRequest:
     name: str  # [a-z][a-z0-9-]{0,14}, unique in the run
     role: Role = Role.SERVER
-    mounts: Mapping[str, Path] = field(default_factory=dict)  # harness path made readable: name -> path; see Node.mounted
+    mounts: Mapping[str, Path] = field(
+        default_factory=dict
+    )  # harness path made readable: name -> path; see Node.mounted
     memory_mib: int | None = None  # limits, where the backend can
     cpus: float | None = None
 
@@ -109,6 +111,10 @@ class Node(Protocol):
 
     # short commands and files
     async def run(self, argv: tuple[str, ...], *, timeout: float, stdin: bytes = b"") -> Completed: ...
+    def attach(self, argv: Sequence[str]) -> list[str]:
+        """The command that runs argv in this node's network, to be started by the process that holds this handle, with that one's terminal."""
+        ...
+
     async def write(self, path: str, content: bytes) -> None: ...
     async def read(self, path: str) -> bytes: ...
     async def exists(self, path: str) -> bool: ...

@@ -1,8 +1,9 @@
 """A workload: what clients do to the system, and what a run must record so that it can be judged.
 
-Registered as `krash.workloads` entry points. A workload runs in client processes of its own, one operating-system process per client node,
-each with as many logical processes (threads, slots in flight) as its settings ask. The harness starts `python -m harness.client` in a client node; that
-builds a recorder and a random stream, and calls `run`. `drain` is called the same way, in a fresh client process, after everything was healed.
+Registered as `krash.workloads` entry points. A workload runs in client processes of its own, one operating-system
+process per client node, each with as many logical processes (threads, slots in flight) as its settings ask. The harness
+starts `python -m harness.client` in a client node; that builds a recorder and a random stream, and calls `run`. `drain`
+is called the same way, in a fresh client process, after everything was healed.
 
 Nothing here knows nodes, faults or files: a recorder, random streams and a stop event are passed in.
 """
@@ -30,12 +31,12 @@ class Reads(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Where ops go. `invoke` and `invoke_sends` return only when the invocations are in the kernel's hands (written, not buffered);
-    completions and read records may be buffered for at most 100 ms. Thread-safe. Everything that comes in thousands comes as columns: a call
-    per record would cost more than the send itself.
+    """Where ops go. `invoke` and `invoke_sends` return only when the invocations are in the kernel's hands (written,
+    not buffered); completions and read records may be buffered for at most 100 ms. Thread-safe. Everything that comes
+    in thousands comes as columns: a call per record would cost more than the send itself.
 
-    `client` names one Kafka client instance (its `client.id`, such as "w1.p0": node w1, producer 0), because the order of `sequence`
-    means something within one producer only.
+    `client` names one Kafka client instance (its `client.id`, such as "w1.p0": node w1, producer 0), because the order
+    of `sequence` means something within one producer only.
     """
 
     def now_ns(self) -> int: ...
@@ -68,7 +69,8 @@ class Recorder(Protocol):
         leader_epochs: Sequence[int | None] | None = None,
         brokers: Sequence[int | None] | None = None,
     ) -> None:
-        """Sends that completed just now, in any order, of any earlier batches; None for a whole column: the client does not tell."""
+        """Sends that completed just now, in any order, of any earlier batches; None for a whole column: the client does
+        not tell."""
         ...
 
     def invoke(
@@ -139,5 +141,6 @@ class Workload(Protocol):
 
     def run(self, context: ClientContext) -> None: ...
     def drain(self, context: ClientContext, deadline_s: float) -> None:
-        """The final read, in every client (fresh processes): each reads its share of the partitions, as `index` of `clients` says."""
+        """The final read, in every client (fresh processes): each reads its share of the partitions, as `index` of
+        `clients` says."""
         ...
