@@ -196,6 +196,6 @@ def _fault(name: str, usable: Sequence[str]) -> Requirement:
     except PluginError as error:
         return _broken(registered(Group.NEMESES)[name], name, error)
     able = [backend for backend in usable if needs <= load(Group.BACKENDS, backend).capabilities]
-    wanted = f"needs {', '.join(sorted(needs)) or 'nothing special'}"
-    where = f"works with --backend {', '.join(able)}" if able else "no backend that works here can do it"
+    wanted = f"needs {', '.join(sorted(needs)) or 'nothing'}"
+    where = f"works on {', '.join(able)}" if able else "no working backend can do it"
     return Requirement(name=name, present=bool(able), found=f"{wanted}; {where}", remedy="")

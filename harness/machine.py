@@ -35,10 +35,10 @@ def python() -> Requirement:
 
 def spark() -> Requirement:
     try:
-        return Requirement(name="Spark 4 (the judge)", present=True, found=f"pyspark {version('pyspark')}", remedy="")
+        return Requirement(name="Spark 4", present=True, found=f"pyspark {version('pyspark')}", remedy="")
     except PackageNotFoundError:
         remedy = "python3 -m pip install 'pyspark>=4,<5'"
-        return Requirement(name="Spark 4 (the judge)", present=False, found="pyspark is not installed", remedy=remedy)
+        return Requirement(name="Spark 4", present=False, found="pyspark is not installed", remedy=remedy)
 
 
 def disk(where: Path) -> Requirement:
@@ -66,9 +66,7 @@ def memory(meminfo: Path, cgroup: Path) -> Requirement:
 def browser() -> Requirement:
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     remedy = "" if path else "sudo apt-get install chromium"
-    return Requirement(
-        name="Chromium (tests of the report)", present=path is not None, found=path or "not found", remedy=remedy
-    )
+    return Requirement(name="Chromium", present=path is not None, found=path or "not found", remedy=remedy)
 
 
 def _available_mib(meminfo: Path) -> int:

@@ -34,7 +34,7 @@ def read_lock(path: Path) -> dict[str, Pin]:
     """Canonical name -> pin."""
     pins = {}
     for entry in re.split(r"\n(?=\S)", path.read_text()):
-        if not entry.startswith("#") and entry.strip():
+        if not entry.startswith(("#", "-")) and entry.strip():
             asked = Requirement(re.split(r"\s*\\\n|\s+--hash", entry, maxsplit=1)[0].strip())
             version = Version(str(asked.specifier).removeprefix("=="))
             here = asked.marker is None or asked.marker.evaluate()
