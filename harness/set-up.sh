@@ -129,12 +129,13 @@ set_up() {
     flock --nonblock 9 || { say "waiting for another set-up of $venv"; flock 9; }
     ! is_ready || return 0
 
-    if [[ -x $python && (-f $venv/ready-run || -f $venv/ready-test) ]]; then
+    if [[ -x $python && $(<"$venv/made-by-krash") == "$venv" && (-f $venv/ready-run || -f $venv/ready-test) ]]; then
         say "bringing $venv up to date"
         rm -f -- "$venv/ready-run" "$venv/ready-test"
     else
         say "first use: making a virtual environment in $venv (once; 1.5 GB, one to two minutes)"
         find "$venv" -mindepth 1 -maxdepth 1 ! -name made-by-krash -exec rm -rf {} +
+        printf '%s\n' "$venv" >"$venv/made-by-krash" # scripts in it name their interpreter by path: it cannot be moved
         make_environment
     fi
     install_locked
