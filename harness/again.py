@@ -1,4 +1,4 @@
-"""Commands on what is there already: judge again, report again, recover, list runs; versions of Kafka."""
+"""Commands on runs that are there already: judge again, report again, recover, list."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import terminal
-from harness.errors import CommandError
 from harness.exits import ERROR, exit_code
 from harness.history import store
+from harness.history.rundir import list_runs
 from harness.judge_process import JudgeProcess
 from harness.publish import publish
-from nodes.kafka import distribution
+from harness.verdicts import read_verdict
 from reports.verdict import Validity, Verdict
 
 
@@ -64,7 +65,7 @@ async def _judge(directories: list[Path]) -> list[dict[str, Any]]:
 
 def report_run(directory: Path) -> int:
     """Write report.html and junit.xml again from verdict.json and the history."""
-    verdict = store.read_verdict(directory)
+    verdict = read_verdict(directory)
     complaints = publish(directory, verdict)
     for complaint in complaints:
         print(f"krash: {complaint}", file=sys.stderr)
@@ -75,53 +76,43 @@ def report_run(directory: Path) -> int:
 
 def recover_run(directory: Path, *, as_json: bool) -> int:
     """Turn the journal of a run whose writers died into its history."""
-    recovered = store.recover(directory)
+    finished = store.recover(directory)
     if as_json:
-        print(json.dumps({"run_dir": str(directory), **recovered.as_json()}))
-    else:
-        print(f"{directory}: {recovered.sentence()}")
+        print(json.dumps({"run_dir": str(directory), **asdict(finished)}))
+        return 0
+    if finished.already:
+        print(f"{directory}: was finished already; nothing was changed")
+        return 0
+    rows = ", ".join(f"{count:,} {table}" for table, count in finished.rows.items())
+    print(f"{directory}: recovered {rows}; {finished.never_completed:,} ops never completed")
+    for file, size in finished.torn.items():
+        print(
+            f"  {file}: the last {size} bytes were torn off when its writer died; nobody was told that they were written"
+        )
+    print(f"judge it with: krash check {directory}")
     return 0
 
 
 def show_runs(out: Path, *, as_json: bool) -> int:
     """List the runs below a directory, latest first."""
-    found = store.list_runs(out)
+    found = list_runs(out)
     if as_json:
-        print(json.dumps([run.as_json() for run in found]))
+        print(json.dumps([{**asdict(run), "path": str(run.path)} for run in found]))
         return 0
     if not found:
         print(f"no runs in {out}; `krash run` makes one")
         return 0
     table = Table(box=None, header_style="bold")
-    for heading in ("run", "system", "verdict", "status"):
+    for heading in ("run", "system", "state", "verdict", "status"):
         table.add_column(heading)
     for run in found:
         style = terminal.STYLES[Validity(run.verdict)] if run.verdict else "dim"
-        table.add_row(run.directory.name, run.system, Text(run.verdict or "not judged", style=style), run.status)
+        table.add_row(
+            run.path.name,
+            run.system,
+            run.state,
+            Text(run.verdict or "not judged", style=style),
+            run.note or run.status or "",
+        )
     Console(highlight=False, soft_wrap=True).print(table)
-    return 0
-
-
-def show_versions(*, as_json: bool) -> int:
-    """Versions krash was tried with, and those in the cache."""
-    known, cached = distribution.known_versions(), distribution.cached_versions()
-    if as_json:
-        print(json.dumps({"known": known, "cached": cached, "default": distribution.DEFAULT_VERSION}))
-        return 0
-    for version in sorted({*known, *cached}, key=distribution.version_key):
-        words = [
-            "tried" if version in known else "not tried",
-            "on this machine" if version in cached else "not fetched",
-            *(["default"] if version == distribution.DEFAULT_VERSION else []),
-        ]
-        print(f"{version:<10} {' · '.join(words)}")
-    return 0
-
-
-def fetch_versions(versions: Sequence[str]) -> int:
-    for version in versions:
-        if "/" in version:
-            raise CommandError(f"{version} is a path: an unpacked distribution needs no fetching, name it as --system kafka:{version}")
-        distribution.fetch(version, progress=lambda text: print(text, file=sys.stderr))
-        print(f"Apache Kafka {version} is on this machine")
     return 0

@@ -30,17 +30,28 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-kafka_app = typer.Typer(help="Versions of Apache Kafka: which are known, which are on this machine, fetch one.", no_args_is_help=True)
+kafka_app = typer.Typer(
+    help="Versions of Apache Kafka: which are known, which are on this machine, fetch one.", no_args_is_help=True
+)
 spec_app = typer.Typer(help="Specs: their JSON schema, and a spec with all defaults filled in.", no_args_is_help=True)
 app.add_typer(kafka_app, name="kafka")
 app.add_typer(spec_app, name="spec")
 
-RunDirectory = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A run directory, e.g. runs/2026-11-21T10-14-03-chaos-1f3a.")]
+RunDirectory = Annotated[
+    Path, typer.Argument(metavar="RUN_DIR", help="A run directory, e.g. runs/2026-11-21T10-14-03-chaos-1f3a.")
+]
 SpecFile = Annotated[Path | None, typer.Argument(metavar="[SPEC]", help="A YAML spec; see docs/spec.md and examples/.")]
-System = Annotated[str | None, typer.Option(help="System under test, NAME:VERSION or NAME:/path/to/unpacked, e.g. kafka:3.9.2.")]
+System = Annotated[
+    str | None, typer.Option(help="System under test, NAME:VERSION or NAME:/path/to/unpacked, e.g. kafka:3.9.2.")
+]
 Backend = Annotated[str | None, typer.Option(help="Where nodes run: local (network namespaces), docker, ssh.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Decides every random choice; the same seed gives the same plan.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override one setting of the spec; may be repeated.")]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Decides every random choice; the same seed gives the same plan.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one setting of the spec; may be repeated."),
+]
 Out = Annotated[Path, typer.Option(help="Where run directories go.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of text.")]
 
@@ -52,11 +63,17 @@ def run(
     backend: Backend = None,
     seed: Seed = None,
     time_limit: Annotated[str | None, typer.Option(help="Length of the fault phase, e.g. 60s or 5m.")] = None,
-    nemesis: Annotated[str | None, typer.Option(help="Faults to mix, e.g. kill,partition,pause,wipe; `none` for no faults.")] = None,
-    rate: Annotated[str | None, typer.Option(help="Records per second over all clients; `max` for as fast as it goes.")] = None,
+    nemesis: Annotated[
+        str | None, typer.Option(help="Faults to mix, e.g. kill,partition,pause,wipe; `none` for no faults.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Records per second over all clients; `max` for as fast as it goes.")
+    ] = None,
     settings: Set = None,
     out: Out = Path("runs"),
-    replay: Annotated[Path | None, typer.Option(metavar="RUN_DIR", help="Take spec, seed and recorded choices of an earlier run.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="RUN_DIR", help="Take spec, seed and recorded choices of an earlier run.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Deploy a cluster, break it while clients write and read, judge what they saw.
@@ -68,14 +85,22 @@ def run(
     from harness.run import Flags, run_spec
 
     flags = Flags(
-        system=system, backend=backend, seed=seed, time_limit=time_limit, nemesis=nemesis, rate=rate, settings=tuple(settings or ())
+        system=system,
+        backend=backend,
+        seed=seed,
+        time_limit=time_limit,
+        nemesis=nemesis,
+        rate=rate,
+        settings=tuple(settings or ()),
     )
     raise typer.Exit(run_spec(spec, flags, out=out, replay=replay, as_json=as_json))
 
 
 @app.command()
 def up(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[SPEC] [-- COMMAND...]", help="A spec, then a command.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[SPEC] [-- COMMAND...]", help="A spec, then a command.")
+    ] = None,
     system: System = None,
     backend: Backend = None,
     settings: Set = None,
@@ -94,7 +119,9 @@ def up(
 
 @app.command()
 def check(
-    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Run directories to judge, in one Spark job.")],
+    run_dirs: Annotated[
+        list[Path], typer.Argument(metavar="RUN_DIR...", help="Run directories to judge, in one Spark job.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Judge recorded runs again, with this krash's checker; rewrites their verdicts and reports.
@@ -175,7 +202,7 @@ def kafka_versions(as_json: Json = False) -> None:
 
     Example: `krash kafka versions`
     """
-    from harness.again import show_versions
+    from harness.versions import show_versions
 
     raise typer.Exit(show_versions(as_json=as_json))
 
@@ -186,7 +213,7 @@ def kafka_fetch(versions: Annotated[list[str], typer.Argument(metavar="VERSION..
 
     Example: `krash kafka fetch 3.4.1 4.3.1`
     """
-    from harness.again import fetch_versions
+    from harness.versions import fetch_versions
 
     raise typer.Exit(fetch_versions(versions))
 

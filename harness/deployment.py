@@ -13,18 +13,18 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from harness import plugins
 from harness.choices import Choices
 from harness.clients import ClientGroup
-from harness.history import store
 from harness.history.plan import recorded_choices
 from harness.history.rows import RowRecorder
+from harness.history.rundir import JOURNAL, read_run_info, update_run_info
 from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
 from harness.plugins import Group
+from harness.replayed import replayed
 from harness.spec import Spec
 from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
@@ -38,6 +38,7 @@ from workloads.op import Phase
 
 FINAL_MARGIN = 30.0  # seconds the final reader may take beyond the drain's own limit
 DEPLOY_WITHIN = 180.0
+DRIVER = 1_000_000  # writer number of this process in the journal; clients count from 0
 
 
 class Deployment:
@@ -45,23 +46,23 @@ class Deployment:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.facts = store.read_run(directory)
-        self.run = str(self.facts["run"])
-        self.purpose = str(self.facts["purpose"])
-        self.spec = Spec.model_validate(self.facts["spec"])
+        self.info = read_run_info(directory)
+        self.run = self.info.run
+        self.purpose = str(self.info.more["purpose"])
+        self.spec = Spec.model_validate(self.info.spec)
         self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
         self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
         self.topology = self.spec.topology(type(self.system).default_version())
-        self.journal = store.journal_of(directory)
-        self.replay = store.replayed_of(directory)
+        self.journal = directory / JOURNAL
+        self.replay = replayed(directory)
         self.choices = Choices(
-            int(self.facts["seed"]),
+            self.info.seed,
             recorded_choices(self.replay, "nemesis") if self.replay else None,
-            file=self.journal / "driver.choices",
+            file=self.journal / f"{DRIVER}.choices",
         )
         self.clients: ClientGroup | None = None
         self.nemesis: Nemesis | None = None
-        named = {"run": self.run, "clock": self.backend.clock, "writer": 0}
+        named = {"run": self.run, "clock": self.backend.clock, "writer": DRIVER}
         self._events = RowRecorder(self.journal, EVENTS_TABLE, **named)
         self._faults = RowRecorder(self.journal, FAULTS_TABLE, **named)
         self._cluster: Cluster | None = None
@@ -85,18 +86,14 @@ class Deployment:
         self._events.write(event)
 
     def note_phases(self, phases: list[dict[str, Any]]) -> None:
-        store.update_run(self.directory, {"phases": phases, "clock": self.backend.clock})
+        """A phase began (its end is None) or ended."""
+        update_run_info(self.directory, phases=phases, clock=self.backend.clock)
         newest = phases[-1]
-        self._on_event(
-            Event(
-                run=self.run,
-                clock=self.backend.clock,
-                at_ns=newest["end_ns"],
-                node=None,
-                kind=EventKind.PHASE,
-                detail=f"{newest['name']} ended",
+        if newest["end_ns"] is None:
+            now, name = newest["start_ns"], newest["name"]
+            self._on_event(
+                Event(run=self.run, clock=self.backend.clock, at_ns=now, node=None, kind=EventKind.PHASE, detail=name)
             )
-        )
 
     async def deploy(self, say: Callable[[str], None]) -> None:
         """Nodes up, topics made; raises what went wrong with the node's own words."""
@@ -136,7 +133,7 @@ class Deployment:
             "workload": self.spec.workload.name,
             "settings": self.spec.workload.settings,
             "rate": self.spec.rate,
-            "seed": int(self.facts["seed"]),
+            "seed": self.info.seed,
             "journal": str(self.journal),
             "phase": str(phase),
             "deadline_s": self.spec.drain_limit if phase is Phase.FINAL else None,
@@ -146,7 +143,7 @@ class Deployment:
     async def run_nemesis(self, on_fault: Callable[[FaultRow], None]) -> list[str]:
         """Faults for the spec's time limit, then all of them healed; returns what went wrong on the harness's side."""
         plan = make_plan(self.spec.nemesis, self.topology, self.choices.stream, self.spec.time_limit)
-        store.update_run(self.directory, {"plan": [asdict(planned) for planned in plan]})
+        update_run_info(self.directory, plan=[planned.as_json() for planned in plan])
         impossible = lacking(plan, type(self.backend).capabilities)
         if impossible:
             return impossible
@@ -162,7 +159,7 @@ class Deployment:
             on=self.cluster,
             plan=plan,
             settings=self.spec.nemesis,
-            journal=HealJournal(self.journal / "heal.jsonl"),
+            journal=HealJournal(self.directory / "heal.jsonl"),
             reports=Reports(record=record, resolved=resolved, now_ns=time.monotonic_ns, clock=self.backend.clock),
             acknowledged=lambda: self._acknowledged,
         )

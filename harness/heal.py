@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.history import store
 from harness import plugins
+from harness.history.rundir import read_run_info
 from harness.plugins import Group
 
 
@@ -17,8 +17,8 @@ def heal_runs(directory: Path | None) -> int:
     """Sweep one run, or (None) every run of every backend. Prints what was removed."""
     removed: list[str] = []
     if directory is not None:
-        facts = store.read_run(directory)
-        removed += plugins.load(Group.BACKENDS, facts["spec"]["backend"]).sweep(facts["run"])
+        info = read_run_info(directory)
+        removed += plugins.load(Group.BACKENDS, info.spec["backend"]).sweep(info.run)
     else:
         for name in plugins.registered(Group.BACKENDS):
             backend = plugins.load(Group.BACKENDS, name)

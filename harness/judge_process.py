@@ -42,7 +42,8 @@ class JudgeProcess:
     async def judge(self, directories: list[Path]) -> list[dict[str, Any]]:
         """Have run directories judged in one Spark job; one answer each, in order. Raises JudgeError when the process dies."""
         await self.start()
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         request = {"judge": [str(directory.resolve()) for directory in directories]}
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -57,7 +58,8 @@ class JudgeProcess:
         return answers
 
     async def _answer(self) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         while True:
             line = await self._process.stdout.readline()
             if not line:

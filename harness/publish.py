@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.history import store
+from harness.history.rundir import read_run_info, write_whole
 from reports.verdict import Verdict
 
 
@@ -13,7 +13,7 @@ def publish(directory: Path, verdict: Verdict) -> list[str]:
     complaints = []
     for name, render in (("report.html", _page), ("junit.xml", _junit)):
         try:
-            store.write_text(directory / name, render(directory, verdict))
+            write_whole(directory / name, render(directory, verdict).encode())
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a picture, the verdict stands
             complaints.append(f"{name} could not be written: {type(error).__name__}: {error}")
     return complaints
@@ -22,10 +22,10 @@ def publish(directory: Path, verdict: Verdict) -> list[str]:
 def _page(directory: Path, verdict: Verdict) -> str:
     from reports import evidence, page
 
-    return page.render(evidence.gather(store.read_run(directory), verdict, directory / "history"))
+    return page.render(evidence.gather(read_run_info(directory).as_json(), verdict, directory / "history"))
 
 
 def _junit(directory: Path, verdict: Verdict) -> str:
     from reports import junit
 
-    return junit.render(verdict, store.read_run(directory))
+    return junit.render(verdict, read_run_info(directory).as_json())

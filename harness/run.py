@@ -23,19 +23,24 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
-from harness import terminal
+from harness import plugins, terminal
+from harness.doctor import missing_for
 from harness.environment import environment
 from harness.errors import CommandError, UsageError
 from harness.exits import exit_code
 from harness.history import store
+from harness.history.errors import HistoryError
+from harness.history.rundir import RunInfo, create_run, read_run_info, update_run_info
 from harness.judge_process import JudgeError, JudgeProcess
-from harness import plugins
 from harness.plugins import Group
 from harness.publish import publish
+from harness.replayed import keep_replayed
 from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 from harness.supervisor import Ending, Supervisor, stage_command
+from harness.verdicts import write_failed
 from nemesis.settings import from_names
+from nodes.topology import Topology
 from reports.verdict import Verdict
 
 DEPLOY_LIMIT = 300.0  # seconds; with what the spec allows for its phases, the longest a stage may take
@@ -91,14 +96,13 @@ def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | 
 
 
 def _what_to_run(spec_file: Path | None, flags: Flags, replay: Path | None) -> tuple[Spec, Path | None]:
-    """The spec, and where the choices to take again are."""
+    """The spec, and the run whose choices are to be taken again."""
     if replay is None:
-        return load_spec(spec_file or store.builtin_spec(), settings=flags.overrides()), None
+        return load_spec(spec_file, settings=flags.overrides()), None
     if spec_file is not None:
         raise UsageError("--replay takes the spec of the earlier run; leave SPEC out")
-    facts = store.read_run(replay)
-    spec = load_spec(None, settings={**facts["spec"], "seed": facts["seed"], **flags.overrides()})
-    return spec, replay / "choices.jsonl"
+    info = read_run_info(replay)
+    return load_spec(None, settings={**info.spec, "seed": info.seed, **flags.overrides()}), replay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +114,13 @@ class Prepared:
     backend: Any  # the Backend class
 
 
-def prepare(spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: Path | None, purpose: str = "run") -> Prepared:
+def prepare(
+    spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: Path | None, purpose: str = "run"
+) -> Prepared:
     """Check what the machine lacks, fetch what is needed, make the run directory. Raises CommandError naming the remedy."""
     display = terminal.PhaseDisplay(console, quiet=quiet)
     backend, system_class = plugins.load(Group.BACKENDS, spec.backend), plugins.load(Group.SYSTEMS, spec.system_name)
-    _refuse_what_is_missing(spec, backend, system_class)
+    _refuse_what_is_missing(spec)
     _mention_leftovers(backend, console)
     system = system_class()
     topology = spec.topology(system_class.default_version())
@@ -123,34 +129,45 @@ def prepare(spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: P
         display.say(f"{spec.system_name} {version}")
         system.fetch(version, progress=display.say)
     display.end()
-    started = datetime.now(UTC)
-    run = f"{started:%Y-%m-%dT%H-%M-%S}-{spec.name}-{secrets.token_hex(2)}"
-    seed = spec.seed if spec.seed is not None else secrets.randbits(31)
-    facts = {
-        "run": run,
-        "purpose": purpose,
-        "spec": spec.model_dump(mode="json", by_alias=True),
-        "seed": seed,
-        "system": spec.system_name,
-        "versions": {node.name: node.version for node in topology.nodes},
-        "topics": [
-            {"name": topic.name, "partitions": topic.partitions, "replication": topic.replication, "config": dict(topic.config)}
-            for topic in topology.topics
-        ],
-        "started_at": started.isoformat(timespec="seconds"),
-        "environment": environment(),
-        "command": shlex.join(["krash", *sys.argv[1:]]),
-        "status": "harness-error",  # what it stays if nobody lives to say better
-        "reason": "the run never ended; `krash recover` finishes its directory",
-    }
-    directory = store.create_run(out / run, facts)
+    directory = _make_directory(spec, topology, out, purpose)
     if replayed is not None:
-        store.keep_replayed_choices(directory, replayed)
+        keep_replayed(directory, replayed)
     return Prepared(spec=spec, directory=directory, backend=backend)
 
 
-def _refuse_what_is_missing(spec: Spec, backend: Any, system: Any) -> None:
-    missing = [item for item in [*backend.probe(), *system.probe()] if not item.present]
+def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> Path:
+    started = datetime.now(UTC)
+    run = f"{started:%Y-%m-%dT%H-%M-%S}-{spec.name}-{secrets.token_hex(2)}"
+    info = RunInfo(
+        run=run,
+        spec=spec.model_dump(mode="json", by_alias=True),
+        seed=spec.seed if spec.seed is not None else secrets.randbits(31),
+        system=spec.system_name,
+        versions={node.name: node.version for node in topology.nodes},
+        topics=[
+            {
+                "name": topic.name,
+                "partitions": topic.partitions,
+                "replication": topic.replication,
+                "config": dict(topic.config),
+            }
+            for topic in topology.topics
+        ],
+        started_at=started.isoformat(timespec="seconds"),
+        environment=environment(),
+        command=["krash", *sys.argv[1:]],
+        more={
+            "purpose": purpose,
+            "status": "harness-error",
+            "reason": "the run never ended; `krash recover` finishes its directory",
+        },
+    )
+    create_run(out / run, info)
+    return out / run
+
+
+def _refuse_what_is_missing(spec: Spec) -> None:
+    missing = missing_for(spec.backend, spec.system_name)
     if missing:
         lines = [f"  {item.name}: {item.found}\n    {item.remedy}" for item in missing]
         raise CommandError(
@@ -164,7 +181,9 @@ def _mention_leftovers(backend: Any, console: Console) -> None:
     left = backend.leftovers()
     if left:
         runs = sorted({item.run for item in left})
-        console.print(f" note      {len(left)} things of crashed runs are still here ({', '.join(runs)}); `krash heal --all` removes them")
+        console.print(
+            f" note      {len(left)} things of crashed runs are still here ({', '.join(runs)}); `krash heal --all` removes them"
+        )
 
 
 class _Listener:
@@ -174,7 +193,8 @@ class _Listener:
         self._display = display
         self._judge = judge
         self._spec = spec
-        self._phase_started = time.monotonic()
+        self._phase = ""
+        self._first = 0.0  # when the clients' first counters came
         self._fault = ""
         self._counters: Mapping[str, Any] = {}
         self.warming: asyncio.Task[None] | None = None
@@ -182,8 +202,7 @@ class _Listener:
     def heard(self, message: dict[str, Any]) -> None:
         kind = message["type"]
         if kind == "phase":
-            self._fault = ""
-            self._phase_started = time.monotonic()
+            self._fault, self._phase = "", message["name"]
             self._display.begin(message["name"], message.get("text", ""))
             if message["name"] == "workload":
                 self.warming = asyncio.create_task(self._judge.start())
@@ -193,6 +212,7 @@ class _Listener:
             self._display.note(message["text"])
         elif kind == "progress":
             self._counters = message["counters"]
+            self._first = self._first or time.monotonic()
             self._show()
         elif kind == "fault":
             if message["status"] in {"failed", "refused"}:
@@ -202,12 +222,17 @@ class _Listener:
             self._show()
 
     def _show(self) -> None:
-        seconds = time.monotonic() - self._phase_started
-        self._display.say(terminal.progress_line(self._counters, seconds, self._spec.rate) + self._fault)
+        if self._phase == "drain":
+            self._display.say(f"{self._counters.get('read', 0):,} records read back")
+        else:
+            seconds = time.monotonic() - self._first
+            self._display.say(terminal.progress_line(self._counters, seconds, self._spec.rate) + self._fault)
 
     def interrupted(self, times: int) -> None:
         self._display.note(
-            "interrupted: healing and draining what can be; Ctrl-C again to stop at once" if times == 1 else "stopping at once"
+            "interrupted: healing and draining what can be; Ctrl-C again to stop at once"
+            if times == 1
+            else "stopping at once"
         )
 
 
@@ -228,7 +253,7 @@ async def _run(prepared: Prepared, console: Console, *, quiet: bool) -> tuple[Ve
         if listener.warming is not None:
             await listener.warming
         display.begin("judge")
-        store.update_run(directory, {"status": ending.status, "reason": ending.reason})
+        update_run_info(directory, status=ending.status, reason=ending.reason)
         verdict = await _judged(directory, judge)
         display.say(f"{len(verdict.checks)} checks")
         display.end()
@@ -244,8 +269,8 @@ async def _judged(directory: Path, judge: JudgeProcess) -> Verdict:
     try:
         await asyncio.to_thread(store.finish, directory)
         (answer,) = await judge.judge([directory])
-    except (store.HistoryError, JudgeError) as error:
-        return store.write_failed_verdict(directory, str(error))
+    except (HistoryError, JudgeError) as error:
+        return write_failed(directory, str(error))
     if "error" in answer:
-        return store.write_failed_verdict(directory, answer["error"])
+        return write_failed(directory, str(answer["error"]))
     return Verdict.from_json(answer["verdict"])

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from harness.checker.settings import CheckSettings
+from harness.checker.settings import Settings as CheckSettings
 from harness.durations import Seconds
 from nemesis.settings import NemesisSettings
 from nodes.topology import NodePlan, ServerRole, Topic, Topology
@@ -106,23 +106,35 @@ class WorkloadSection(BaseModel):
 class Spec(Section):
     name: str = Field(default="run", pattern=NAME, description="goes into the run's id")
     system: str = Field(default="kafka", description="system under test, NAME or NAME:VERSION")
-    metadata_version: str | None = Field(default=None, description="feature level at format time, e.g. 3.4 or 3.5-IV0; default: the version's own")
+    metadata_version: str | None = Field(
+        default=None, description="feature level at format time, e.g. 3.4 or 3.5-IV0; default: the version's own"
+    )
     controllers: int = Field(default=1, ge=1, le=9, description="separate controllers c1, c2, ... (node ids from 101)")
     brokers: int = Field(default=3, ge=1, le=30, description="brokers b1, b2, ... (node ids from 1)")
     combined: bool = Field(default=False, description="nodes n1, n2, ... with both roles; `controllers` of them vote")
-    versions: dict[str, str] = Field(default={}, description="version of single nodes, by name: two can live side by side")
+    versions: dict[str, str] = Field(
+        default={}, description="version of single nodes, by name: two can live side by side"
+    )
     config: ConfigSection = Field(default=ConfigSection(), description="configuration of the nodes")
     limits: LimitsSection = Field(default=LimitsSection(), description="resource limits of the nodes")
-    topics: list[TopicSection] = Field(default=[TopicSection(name="log")], min_length=1, description="topics made before the workload starts")
+    topics: list[TopicSection] = Field(
+        default=[TopicSection(name="log")], min_length=1, description="topics made before the workload starts"
+    )
     workload: WorkloadSection = Field(default=WorkloadSection(), description="what clients do")
     nemesis: NemesisSettings = Field(default_factory=NemesisSettings, description="what goes wrong, and when")
-    rate: float | None = Field(default=1000, gt=0, description="records per second over all clients; null: as fast as it goes")
+    rate: float | None = Field(
+        default=1000, gt=0, description="records per second over all clients; null: as fast as it goes"
+    )
     time_limit: Seconds = Field(default=60, gt=0, description="length of the fault phase")
-    recovery_limit: Seconds = Field(default=90, gt=0, description="how long to wait after healing for leaders and full ISRs")
+    recovery_limit: Seconds = Field(
+        default=90, gt=0, description="how long to wait after healing for leaders and full ISRs"
+    )
     drain_limit: Seconds = Field(default=120, gt=0, description="how long the final read may take")
     backend: str = Field(default="local", description="where nodes run: local, docker, ...")
     image: str | None = Field(default=None, description="docker: an image with Java to use instead of krash's own")
-    seed: int | None = Field(default=None, ge=0, lt=2**63, description="decides every random choice; default: drawn, and recorded")
+    seed: int | None = Field(
+        default=None, ge=0, lt=2**63, description="decides every random choice; default: drawn, and recorded"
+    )
     checks: CheckSettings = Field(default_factory=CheckSettings, description="how the history is judged")
 
     @field_validator("versions", mode="before")
@@ -140,10 +152,14 @@ class Spec(Section):
         brokers = {node.id for node in self.topology("").brokers}
         for topic in self.topics:
             if topic.replication is not None and topic.replication > len(brokers):
-                raise ValueError(f"topic {topic.name} wants {topic.replication} replicas, but there are {len(brokers)} brokers")
+                raise ValueError(
+                    f"topic {topic.name} wants {topic.replication} replicas, but there are {len(brokers)} brokers"
+                )
             for partition, replicas in (topic.assignment or {}).items():
                 if not set(replicas) <= brokers or len(set(replicas)) != len(replicas):
-                    raise ValueError(f"topic {topic.name} assigns partition {partition} to {replicas}; broker ids are {sorted(brokers)}")
+                    raise ValueError(
+                        f"topic {topic.name} assigns partition {partition} to {replicas}; broker ids are {sorted(brokers)}"
+                    )
         if self.combined and self.controllers > self.brokers:
             raise ValueError(f"combined: {self.controllers} controllers do not fit into {self.brokers} nodes")
         if len({topic.name for topic in self.topics}) != len(self.topics):
@@ -165,7 +181,8 @@ class Spec(Section):
         broker, controller = frozenset({ServerRole.BROKER}), frozenset({ServerRole.CONTROLLER})
         if self.combined:
             shapes = [
-                (f"n{n}", n, broker | controller if n <= self.controllers else broker) for n in range(1, self.brokers + 1)
+                (f"n{n}", n, broker | controller if n <= self.controllers else broker)
+                for n in range(1, self.brokers + 1)
             ]
         else:
             shapes = [(f"c{n}", 100 + n, controller) for n in range(1, self.controllers + 1)]

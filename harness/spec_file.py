@@ -97,7 +97,16 @@ def _read(path: Path) -> Any:
         mark = error.problem_mark
         place = (mark.line + 1, mark.column + 1) if mark else (None, None)
         raise SpecError(
-            [Mistake(file=str(path), line=place[0], column=place[1], path="", message=f"not YAML: {error.problem}", value=None)]
+            [
+                Mistake(
+                    file=str(path),
+                    line=place[0],
+                    column=place[1],
+                    path="",
+                    message=f"not YAML: {error.problem}",
+                    value=None,
+                )
+            ]
         ) from None
     except YAMLError as error:
         raise SpecError([_mistake(str(path), f"not YAML: {error}", None)]) from None
@@ -118,7 +127,9 @@ def _put(document: Any, dotted: str, value: Any) -> None:
             below = None
         if not isinstance(below, (dict, list)):
             if isinstance(document, list):
-                raise SpecError([_mistake("--set", f"{dotted}: there is no item {here} in {'.'.join(keys[:index])}", str(value))])
+                raise SpecError(
+                    [_mistake("--set", f"{dotted}: there is no item {here} in {'.'.join(keys[:index])}", str(value))]
+                )
             below = document[here] = {}
         document = below
     last: Any = int(keys[-1]) if isinstance(document, list) and keys[-1].isdigit() else keys[-1]
@@ -172,7 +183,9 @@ def _placed(file: str, document: Any, path: Location, message: str, value: str |
         line, column = position
         steps.append(str(key))
         document = document[key]
-    return Mistake(file=file, line=line, column=column, path=".".join(steps or map(str, path)), message=message, value=value)
+    return Mistake(
+        file=file, line=line, column=column, path=".".join(steps or map(str, path)), message=message, value=value
+    )
 
 
 def _position(container: Any, key: str | int) -> tuple[int, int] | None:

@@ -55,7 +55,7 @@ def settings_table() -> Iterator[str]:
 def _rows(whole: dict[str, Any], model: dict[str, Any], prefix: str) -> Iterator[str]:
     for name, setting in model.get("properties", {}).items():
         default = json.dumps(setting["default"]) if "default" in setting else ""
-        below = [found for found in _models(whole, setting)]
+        below = list(_models(whole, setting))
         shown = "" if below else f"`{default}`" if default else "required" if name in model.get("required", []) else ""
         yield f"| `{prefix}{name}` | {shown} | {setting.get('description', '')} |"
         for found, many in below:

@@ -57,6 +57,7 @@ class Stage:
         self.line.send(type="phase", name=name, text=text)
         span: dict[str, Any] = {"name": name, "start_ns": time.monotonic_ns(), "end_ns": None}
         self.phases.append(span)
+        self.deployment.note_phases(self.phases)
         try:
             yield
         finally:

@@ -101,7 +101,9 @@ class Supervisor:
             return self._ending
         if self._interrupts:
             return Ending(status="interrupted", reason="stopped by a second Ctrl-C before it had healed and drained")
-        return Ending(status="harness-error", reason=f"the stage ended with code {ended.result()}: {self._last_words()}")
+        return Ending(
+            status="harness-error", reason=f"the stage ended with code {ended.result()}: {self._last_words()}"
+        )
 
     def _hang(self, started: float) -> str | None:
         now = time.monotonic()

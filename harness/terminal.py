@@ -1,7 +1,7 @@
 """What a person watching a run sees: one line per phase, growing while it lasts, then the verdict.
 
- deploy   1 controller, 3 brokers, Apache Kafka 4.3.1                                  4.1 s
- workload 41 200 acknowledged · 1 002/s · fault: partition-isolate b2                 60.0 s
+deploy   1 controller, 3 brokers, Apache Kafka 4.3.1                                  4.1 s
+workload 41 200 acknowledged · 1 002/s · fault: partition-isolate b2                 60.0 s
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class PhaseDisplay:
         row.add_column(width=9)
         row.add_column(ratio=1)
         row.add_column(justify="right", width=9)
-        row.add_row(Text(f" {self._name}", style="bold"), Text(self._text), Text(f"{time.monotonic() - self._started:.1f} s"))
+        row.add_row(
+            Text(f" {self._name}", style="bold"), Text(self._text), Text(f"{time.monotonic() - self._started:.1f} s")
+        )
         return row
 
 
@@ -91,7 +93,7 @@ def verdict_lines(verdict: Verdict) -> Text:
     for anomaly in verdict.anomalies:
         if anomaly.severity == Severity.VIOLATION:
             marks = "".join([" (expected with these settings)" * anomaly.expected, " (tolerated)" * anomaly.tolerated])
-            text.append(f"          {anomaly.type} × {anomaly.count:,}{marks}: {anomaly.sentence}\n")
+            text.append(f"          {anomaly.type} x {anomaly.count:,}{marks}: {anomaly.sentence}\n")
     for line in verdict.unjudged:
         text.append(f"          not judged: {line}\n", style="yellow")
     return text

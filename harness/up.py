@@ -17,7 +17,7 @@ from rich.console import Console
 from harness import terminal
 from harness.errors import UsageError
 from harness.exits import ERROR, INTERRUPTED
-from harness.history import store
+from harness.history.rundir import update_run_info
 from harness.run import DEPLOY_LIMIT, Flags, prepare
 from harness.spec_file import load_spec
 from harness.supervisor import Ending, Supervisor, stage_command
@@ -25,13 +25,15 @@ from harness.supervisor import Ending, Supervisor, stage_command
 DAYS = 30 * 24 * 3600.0  # seconds; a cluster that somebody works with has no time limit worth the name
 
 
-def up_spec(arguments: Sequence[str], *, system: str | None, backend: str | None, settings: tuple[str, ...], out: Path) -> int:
+def up_spec(
+    arguments: Sequence[str], *, system: str | None, backend: str | None, settings: tuple[str, ...], out: Path
+) -> int:
     """Deploy, run the command (or wait), take down; returns the command's exit code, 0 after Ctrl-C without one."""
     spec_file, command = split_command(arguments, sys.argv)
     console = Console(stderr=True, highlight=False)
     spec = load_spec(spec_file, settings=Flags(system=system, backend=backend, settings=settings).overrides())
     prepared = prepare(spec, console, out=out, quiet=False, replayed=None, purpose="up")
-    store.update_run(prepared.directory, {"up_command": command})
+    update_run_info(prepared.directory, up_command=command)
     display = terminal.PhaseDisplay(console)
     listener = _Listener(display, console, stays=not command)
     supervisor = Supervisor(
@@ -45,7 +47,7 @@ def up_spec(arguments: Sequence[str], *, system: str | None, backend: str | None
     listener.supervisor = supervisor
     ending = asyncio.run(supervisor.run())
     display.end()
-    store.update_run(prepared.directory, {"status": ending.status, "reason": ending.reason})
+    update_run_info(prepared.directory, status=ending.status, reason=ending.reason)
     return _code(ending, command, console)
 
 

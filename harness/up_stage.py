@@ -30,7 +30,7 @@ async def keep_up(stage: Stage) -> int:
     """Exit code of the command, 0 without one."""
     deployment = stage.deployment
     client = next(iter(deployment.cluster.clients.values()))
-    command = list(deployment.facts.get("up_command") or [])
+    command = list(deployment.info.more.get("up_command") or [])
     holder = await asyncio.create_subprocess_exec(*client.attach((sys.executable, "-c", HOLDER, str(stage.control))))
     try:
         stage.line.send(type="ready", bootstrap=deployment.cluster.bootstrap)
