@@ -1,0 +1,251 @@
+"""`krash run`: from a spec to a judged and reported run directory.
+
+    spec + flags -> Spec -> what is missing here? -> jars -> run directory -> supervisor (stage inside) -> history -> verdict -> report
+
+Nothing is started before everything that can be checked was checked. After the stage ended, however it ended, what it recorded is judged, and the
+report is written; a report that fails is told but never changes the verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from harness import terminal
+from harness.environment import environment
+from harness.errors import CommandError, UsageError
+from harness.exits import exit_code
+from harness.history import store
+from harness.judge_process import JudgeError, JudgeProcess
+from harness import plugins
+from harness.plugins import Group
+from harness.publish import publish
+from harness.spec import Spec
+from harness.spec_file import load_spec, parse_setting
+from harness.supervisor import Ending, Supervisor, stage_command
+from nemesis.settings import from_names
+from reports.verdict import Verdict
+
+DEPLOY_LIMIT = 300.0  # seconds; with what the spec allows for its phases, the longest a stage may take
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """The flags of `krash run` that override the spec; None leaves it alone."""
+
+    system: str | None = None
+    backend: str | None = None
+    seed: int | None = None
+    time_limit: str | None = None
+    nemesis: str | None = None
+    rate: str | None = None
+    settings: tuple[str, ...] = ()
+
+    def overrides(self) -> dict[str, Any]:
+        """Dotted path -> value, as spec_file.load_spec takes them; `--set` has the last word."""
+        put: dict[str, Any] = {}
+        for name in ("system", "backend", "seed", "time_limit"):
+            if (value := getattr(self, name)) is not None:
+                put[name] = value
+        if self.nemesis is not None:
+            put["nemesis"] = _mix(self.nemesis)
+        if self.rate is not None:
+            put["rate"] = None if self.rate == "max" else self.rate
+        return put | dict(parse_setting(text) for text in self.settings)
+
+
+def _mix(names: str) -> dict[str, Any]:
+    try:
+        settings = from_names(names)
+    except ValidationError as error:
+        raise UsageError("--nemesis: " + "; ".join(item["msg"] for item in error.errors())) from None
+    return settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | None, as_json: bool) -> int:
+    """Run a spec to its end; returns the exit code (DESIGN decision 8)."""
+    console = Console(stderr=as_json, highlight=False)
+    spec, recorded = _what_to_run(spec_file, flags, replay)
+    prepared = prepare(spec, console, out=out, quiet=as_json, replayed=recorded)
+    verdict, ending = asyncio.run(_run(prepared, console, quiet=as_json))
+    code = exit_code([(verdict, ending.status)])
+    if as_json:
+        print(json.dumps({"run_dir": str(prepared.directory), "exit": code, **verdict.as_json()}))
+    else:
+        terminal.print_verdict(console, verdict)
+        console.print(f" report    {prepared.directory / 'report.html'}", soft_wrap=True)
+        console.print(f" again     krash run --replay {shlex.quote(str(prepared.directory))}", soft_wrap=True)
+    return code
+
+
+def _what_to_run(spec_file: Path | None, flags: Flags, replay: Path | None) -> tuple[Spec, Path | None]:
+    """The spec, and where the choices to take again are."""
+    if replay is None:
+        return load_spec(spec_file or store.builtin_spec(), settings=flags.overrides()), None
+    if spec_file is not None:
+        raise UsageError("--replay takes the spec of the earlier run; leave SPEC out")
+    facts = store.read_run(replay)
+    spec = load_spec(None, settings={**facts["spec"], "seed": facts["seed"], **flags.overrides()})
+    return spec, replay / "choices.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A run that may start: everything it needs is here, and its directory holds run.json."""
+
+    spec: Spec
+    directory: Path
+    backend: Any  # the Backend class
+
+
+def prepare(spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: Path | None, purpose: str = "run") -> Prepared:
+    """Check what the machine lacks, fetch what is needed, make the run directory. Raises CommandError naming the remedy."""
+    display = terminal.PhaseDisplay(console, quiet=quiet)
+    backend, system_class = plugins.load(Group.BACKENDS, spec.backend), plugins.load(Group.SYSTEMS, spec.system_name)
+    _refuse_what_is_missing(spec, backend, system_class)
+    _mention_leftovers(backend, console)
+    system = system_class()
+    topology = spec.topology(system_class.default_version())
+    display.begin("fetch")
+    for version in sorted({node.version for node in topology.nodes}):
+        display.say(f"{spec.system_name} {version}")
+        system.fetch(version, progress=display.say)
+    display.end()
+    started = datetime.now(UTC)
+    run = f"{started:%Y-%m-%dT%H-%M-%S}-{spec.name}-{secrets.token_hex(2)}"
+    seed = spec.seed if spec.seed is not None else secrets.randbits(31)
+    facts = {
+        "run": run,
+        "purpose": purpose,
+        "spec": spec.model_dump(mode="json", by_alias=True),
+        "seed": seed,
+        "system": spec.system_name,
+        "versions": {node.name: node.version for node in topology.nodes},
+        "topics": [
+            {"name": topic.name, "partitions": topic.partitions, "replication": topic.replication, "config": dict(topic.config)}
+            for topic in topology.topics
+        ],
+        "started_at": started.isoformat(timespec="seconds"),
+        "environment": environment(),
+        "command": shlex.join(["krash", *sys.argv[1:]]),
+        "status": "harness-error",  # what it stays if nobody lives to say better
+        "reason": "the run never ended; `krash recover` finishes its directory",
+    }
+    directory = store.create_run(out / run, facts)
+    if replayed is not None:
+        store.keep_replayed_choices(directory, replayed)
+    return Prepared(spec=spec, directory=directory, backend=backend)
+
+
+def _refuse_what_is_missing(spec: Spec, backend: Any, system: Any) -> None:
+    missing = [item for item in [*backend.probe(), *system.probe()] if not item.present]
+    if missing:
+        lines = [f"  {item.name}: {item.found}\n    {item.remedy}" for item in missing]
+        raise CommandError(
+            f"this machine lacks what {spec.system_name} on the {spec.backend} backend needs:\n"
+            + "\n".join(lines)
+            + "\n`krash doctor` shows the whole table."
+        )
+
+
+def _mention_leftovers(backend: Any, console: Console) -> None:
+    left = backend.leftovers()
+    if left:
+        runs = sorted({item.run for item in left})
+        console.print(f" note      {len(left)} things of crashed runs are still here ({', '.join(runs)}); `krash heal --all` removes them")
+
+
+class _Listener:
+    """Shows what the stage says, and starts the judge when the workload begins."""
+
+    def __init__(self, display: terminal.PhaseDisplay, judge: JudgeProcess, spec: Spec) -> None:
+        self._display = display
+        self._judge = judge
+        self._spec = spec
+        self._phase_started = time.monotonic()
+        self._fault = ""
+        self._counters: Mapping[str, Any] = {}
+        self.warming: asyncio.Task[None] | None = None
+
+    def heard(self, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "phase":
+            self._fault = ""
+            self._phase_started = time.monotonic()
+            self._display.begin(message["name"], message.get("text", ""))
+            if message["name"] == "workload":
+                self.warming = asyncio.create_task(self._judge.start())
+        elif kind == "say":
+            self._display.say(message["text"])
+        elif kind == "note":
+            self._display.note(message["text"])
+        elif kind == "progress":
+            self._counters = message["counters"]
+            self._show()
+        elif kind == "fault":
+            if message["status"] in {"failed", "refused"}:
+                self._display.note(f"{message['name']}: {message['sentence']}")
+            active = message["status"] == "active"
+            self._fault = f" · {message['name']} {' '.join(message['targets'])}" if active else ""
+            self._show()
+
+    def _show(self) -> None:
+        seconds = time.monotonic() - self._phase_started
+        self._display.say(terminal.progress_line(self._counters, seconds, self._spec.rate) + self._fault)
+
+    def interrupted(self, times: int) -> None:
+        self._display.note(
+            "interrupted: healing and draining what can be; Ctrl-C again to stop at once" if times == 1 else "stopping at once"
+        )
+
+
+async def _run(prepared: Prepared, console: Console, *, quiet: bool) -> tuple[Verdict, Ending]:
+    spec, directory = prepared.spec, prepared.directory
+    display = terminal.PhaseDisplay(console, quiet=quiet)
+    judge = JudgeProcess(directory / "judge.log")
+    listener = _Listener(display, judge, spec)
+    supervisor = Supervisor(
+        stage=stage_command(directory),
+        enclose=prepared.backend.enclose,
+        log=directory / "stage.log",
+        listener=listener,
+        limit=DEPLOY_LIMIT + spec.time_limit + spec.recovery_limit + 2 * spec.drain_limit,
+    )
+    try:
+        ending = await supervisor.run()
+        if listener.warming is not None:
+            await listener.warming
+        display.begin("judge")
+        store.update_run(directory, {"status": ending.status, "reason": ending.reason})
+        verdict = await _judged(directory, judge)
+        display.say(f"{len(verdict.checks)} checks")
+        display.end()
+    finally:
+        await judge.close()
+    for complaint in publish(directory, verdict):
+        console.print(f" note      {complaint}", soft_wrap=True)
+    return verdict, ending
+
+
+async def _judged(directory: Path, judge: JudgeProcess) -> Verdict:
+    """History written out and judged; where that fails, the verdict is unknown and says why."""
+    try:
+        await asyncio.to_thread(store.finish, directory)
+        (answer,) = await judge.judge([directory])
+    except (store.HistoryError, JudgeError) as error:
+        return store.write_failed_verdict(directory, str(error))
+    if "error" in answer:
+        return store.write_failed_verdict(directory, answer["error"])
+    return Verdict.from_json(answer["verdict"])
