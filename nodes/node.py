@@ -35,7 +35,9 @@ class Role(StrEnum):
 class NodeRequest:
     name: str  # [a-z][a-z0-9-]{0,14}, unique in the run
     role: Role = Role.SERVER
-    mounts: Mapping[str, Path] = field(default_factory=dict)  # harness path made readable: name -> path; see Node.mounted
+    mounts: Mapping[str, Path] = field(
+        default_factory=dict
+    )  # harness path made readable: name -> path; see Node.mounted
     memory_mib: int | None = None  # limits, where the backend can
     cpus: float | None = None
 

@@ -46,6 +46,14 @@ class System(Protocol):
         """After a wipe of the data directory: make it startable again (see nemesis/disks.py)."""
         ...
 
+    async def last_words(self, node: Node) -> str:
+        """Why a node that died by itself did, from the end of its logs: the likely cause, then the lines that say so."""
+        ...
+
+    def metadata_level(self, version: str) -> int:
+        """Level of a metadata.version by name ("3.9", "3.5-IV1"). ValueError names what is not one."""
+        ...
+
     async def collect(self, node: Node, to: Path) -> None:
         """Copy logs, configuration and the metadata log into a run directory's `nodes/<name>/`."""
         ...

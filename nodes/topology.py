@@ -1,8 +1,8 @@
 """Roles, versions, configuration and topics of a cluster, as data: what a spec or a race asks for and a system deploys.
 
-    Topology(
-        system="kafka", nodes=(NodePlan(name="c1", id=101, roles=frozenset({ServerRole.CONTROLLER}), version="4.3.1"), ...),
-        topics=(Topic(name="log", partitions=4, replication=3),), clients=2)
+Topology(
+    system="kafka", nodes=(NodePlan(name="c1", id=101, roles=frozenset({ServerRole.CONTROLLER}), version="4.3.1"), ...),
+    topics=(Topic(name="log", partitions=4, replication=3),), clients=2)
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+BROKER_PORT: Final = 9092  # every node has an address of its own, so ports are fixed
+CONTROLLER_PORT: Final = 9093
 
 
 class ServerRole(StrEnum):
@@ -48,7 +52,9 @@ class Topology:
     nodes: tuple[NodePlan, ...]
     topics: tuple[Topic, ...] = ()
     clients: int = 1  # client nodes "w1".."wN", each a network namespace of its own
-    metadata_version: str | None = None  # as `kafka-storage format --release-version` takes it; None: the version's default
+    metadata_version: str | None = (
+        None  # as `kafka-storage format --release-version` takes it; None: the version's default
+    )
     quorum: QuorumKind = QuorumKind.STATIC
 
     @property
@@ -72,6 +78,7 @@ def separate(*, system: str, version: str, controllers: int, brokers: int, **res
         NodePlan(name=f"c{n}", id=100 + n, roles=frozenset({ServerRole.CONTROLLER}), version=version)
         for n in range(1, controllers + 1)
     ) + tuple(
-        NodePlan(name=f"b{n}", id=n, roles=frozenset({ServerRole.BROKER}), version=version) for n in range(1, brokers + 1)
+        NodePlan(name=f"b{n}", id=n, roles=frozenset({ServerRole.BROKER}), version=version)
+        for n in range(1, brokers + 1)
     )
     return Topology(system=system, nodes=nodes, **rest)  # type: ignore[arg-type]  # the rest is Topology's own fields

@@ -1,0 +1,107 @@
+"""From a topology to a cluster that serves: nodes, disks, processes, topics. Everything that can happen at once does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from nodes.backend import Backend
+from nodes.cluster import Cluster
+from nodes.event import Event
+from nodes.node import Node, NodeRequest, Role
+from nodes.system import System, SystemUnavailable
+from nodes.topology import Topology
+
+T = TypeVar("T")
+
+
+async def deploy(
+    *,
+    run: str,
+    topology: Topology,
+    system: System,
+    backend: Backend,
+    on_event: Callable[[Event], None],
+    progress: Callable[[str], None] = lambda _: None,
+    deadline: float = 120,
+) -> Cluster:
+    """Add all nodes to an opened backend, start the servers, wait until every broker lists all, create the topics.
+
+    Returns a watched cluster (end it with `close`). SystemUnavailable or NotReached says which node did not come up and why; what was
+    started then is the backend's to remove.
+    """
+    check(topology)
+    progress(f"adding {len(topology.nodes)} servers and {topology.clients} clients")
+    servers = await _together(backend.add(system.request(plan)) for plan in topology.nodes)
+    requests = [NodeRequest(name=f"w{number}", role=Role.CLIENT) for number in range(1, topology.clients + 1)]
+    clients = await _together(backend.add(request) for request in requests)
+    cluster = Cluster(
+        run=run,
+        topology=topology,
+        system=system,
+        backend=backend,
+        nodes=_by_name(servers),
+        clients=_by_name(clients),
+        on_event=on_event,
+    )
+    try:
+        await _bring_up(cluster, progress, deadline)
+    except BaseException:
+        await cluster.close()
+        raise
+    return cluster
+
+
+async def _bring_up(cluster: Cluster, progress: Callable[[str], None], deadline: float) -> None:
+    plans = cluster.topology.nodes
+    addresses = {name: node.address for name, node in cluster.nodes.items()}
+    await _together(
+        cluster.system.prepare(cluster.nodes[plan.name], plan, cluster.topology, addresses) for plan in plans
+    )
+    progress(f"starting {', '.join(plan.name for plan in plans)}")
+    await _together(cluster.start(plan.name) for plan in plans)
+    cluster.observer.start()
+    await cluster.ready([plan.name for plan in plans], deadline=deadline)
+    for topic in cluster.topology.topics:
+        progress(f"creating topic {topic.name}")
+        await cluster.create_topic(topic, deadline=deadline)
+
+
+def check(topology: Topology) -> None:
+    """SystemUnavailable names what cannot be deployed before anything is started."""
+    if not topology.controllers or not topology.brokers:
+        raise SystemUnavailable("a cluster needs at least one controller and one broker")
+    for what, values in (
+        ("name", [plan.name for plan in topology.nodes]),
+        ("id", [str(plan.id) for plan in topology.nodes]),
+    ):
+        if twice := sorted({value for value in values if values.count(value) > 1}):
+            raise SystemUnavailable(f"two nodes have the same {what}: {', '.join(twice)}")
+    brokers = {plan.id for plan in topology.brokers}
+    for topic in topology.topics:
+        if topic.assignment is None and topic.replication > len(brokers):
+            raise SystemUnavailable(
+                f"topic {topic.name} wants {topic.replication} replicas; there are {len(brokers)} brokers"
+            )
+        unknown = {id for replicas in (topic.assignment or {}).values() for id in replicas} - brokers
+        if unknown:
+            raise SystemUnavailable(f"topic {topic.name} is assigned to unknown brokers {sorted(unknown)}")
+
+
+async def _together(all_of: Iterable[Awaitable[T]]) -> list[T]:
+    """All at once; the first failure cancels the rest and is raised as itself."""
+
+    async def one(awaitable: Awaitable[T]) -> T:
+        return await awaitable
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(awaitable)) for awaitable in all_of]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, Node]:
+    return {node.name: node for node in nodes}
