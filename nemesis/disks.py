@@ -50,7 +50,7 @@ class DiskFault:
     """The frame of all three: kill, wait until it is safe, `lose`, and later bring the nodes back into every ISR."""
 
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.FILES})
-    ends_processes: ClassVar[bool] = True
+    holds_processes: ClassVar[bool] = True
     risks_data: ClassVar[bool] = True
     name: str
 

@@ -64,7 +64,6 @@ class FaultKind(Fault, Protocol):
     kind: ClassVar[str]
     needs: ClassVar[frozenset[Capability]]
     Settings: ClassVar[type[BaseModel]]
-    ends_processes: ClassVar[bool]  # its targets' processes go away while it is active
     risks_data: ClassVar[
         bool
     ]  # takes away what was stored: in safe mode it runs alone, and only where enough replicas remain

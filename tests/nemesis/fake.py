@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nodes.backend import Capability
-from nodes.cluster import ClusterView, PartitionView
 from nodes.network import Action, Counter, Cut
 from nodes.node import Command, Completed, Gone, NodeError, Paused, ProcessState, Running
 from nodes.topology import NodePlan, ServerRole, Topic, Topology
+from nodes.view import ClusterView, PartitionView
 
 SESSION_S, BACK_S, SYNC_S = 2.0, 0.5, 1.0
 SERVER = Command(argv=("server",))
@@ -209,7 +209,8 @@ class FakeCluster:
             for number in range(topic.partitions)
         }
         self.unfenced = set(ids)
-        self.changed: dict[int, tuple[bool, float]] = {broker: (True, -100.0) for broker in ids}  # alive, since
+        self.ended: set[str] = set()
+        self.changed: dict[int, tuple[bool, float]] = dict.fromkeys(ids, (True, -100.0))  # alive, since
         for node in self.nodes.values():
             node.process = Running()
             self._format(node)
@@ -283,6 +284,14 @@ class FakeCluster:
 
     # the stage
 
+    @property
+    def deaths(self) -> dict[str, str]:
+        return {
+            name: f"died by itself, exit code {node.process.code}"
+            for name, node in self.nodes.items()
+            if isinstance(node.process, Gone) and name not in self.ended
+        }
+
     async def view(self) -> ClusterView:
         await asyncio.sleep(0.01)
         self.settle()
@@ -303,14 +312,17 @@ class FakeCluster:
         return isinstance(self.nodes[name].process, Running)
 
     async def start(self, name: str) -> None:
+        self.ended.discard(name)
         await self.nodes[name].start(SERVER)
         self.settle()
 
     async def kill(self, name: str) -> None:
+        self.ended.add(name)
         await self.nodes[name].kill()
         self.settle()
 
     async def stop(self, name: str, *, timeout: float) -> int | None:
+        self.ended.add(name)
         code = await self.nodes[name].stop(timeout=timeout)
         self.settle()
         return code

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nemesis.fault import Refused
 from nemesis.targets import UnknownRule, parse, resolve, validate
-from nodes.cluster import ClusterView, PartitionView
+from nodes.view import ClusterView, PartitionView
 from tests.nemesis.fake import topology
 
 TOPOLOGY = topology(brokers=5, controllers=3, clients=2)
@@ -104,7 +104,7 @@ def test_two_nodes_have_no_minority() -> None:
     "text", ["leader of log", "somebody", "all leaders", "random brokers", "", "the b1", "leader  of"]
 )
 def test_a_foreign_rule_is_answered_with_the_known_ones(text: str) -> None:
-    with pytest.raises(UnknownRule, match="leader of TOPIC-PARTITION|there are b1|is no node here"):
+    with pytest.raises(UnknownRule, match=r"leader of TOPIC-PARTITION|there are b1|is no node here"):
         validate(parse(text), TOPOLOGY)
 
 

@@ -41,7 +41,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         done: asyncio.Future[Any] = self.create_future()
         try:
             done.set_result(func(*args))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - as an executor does
             done.set_exception(error)
         return done
 
