@@ -50,7 +50,7 @@ class DiskFault:
     """The frame of all three: kill, wait until it is safe, `lose`, and later bring the nodes back into every ISR."""
 
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.FILES})
-    ends_processes: ClassVar[bool] = True
+    holds_processes: ClassVar[bool] = True
     risks_data: ClassVar[bool] = True
     name: str
 
@@ -132,16 +132,16 @@ class Wipe(DiskFault):
         return Proof(sentence=f"{said} are gone, {kept}", counts=gone)
 
     async def _wipe(self, on: Stage, name: str) -> int:
-        """Returns how many files are gone. meta.properties goes last, in `reformat`, which may need its directory id."""
+        """Returns how many files are gone."""
         node, settings = on.nodes[name], self.order.settings
         before = await node.list(DATA)
-        keep = (META,) if settings.keep_directory_id else ()
+        keep = (META,) if settings.keep_meta else ()
         await node.wipe(DATA, keep=keep)
         left = [path for path in await node.list(DATA) if path not in keep]
         if left or not before:
             raise Unproved(f"{name}: {len(left)} of {len(before)} files are still there: {', '.join(left[:3])}")
         await on.reformat(name, keep_meta=settings.keep_meta, keep_directory_id=settings.keep_directory_id)
-        return len(before)
+        return len(before) - len(keep)
 
 
 class RollBack(DiskFault):

@@ -64,10 +64,8 @@ class FaultKind(Fault, Protocol):
     kind: ClassVar[str]
     needs: ClassVar[frozenset[Capability]]
     Settings: ClassVar[type[BaseModel]]
-    ends_processes: ClassVar[bool]  # its targets' processes go away while it is active
-    risks_data: ClassVar[
-        bool
-    ]  # takes away what was stored: in safe mode it runs alone, and only where enough replicas remain
+    holds_processes: ClassVar[bool]  # stops or starts its targets' processes: one such fault per node at a time
+    risks_data: ClassVar[bool]  # takes away what was stored: in safe mode it runs alone, while enough replicas remain
 
     def __init__(self, order: Order) -> None: ...
     @classmethod

@@ -104,7 +104,7 @@ class Partition:
     kind: ClassVar[str] = "partition"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.CUT})
     Settings: ClassVar[type[BaseModel]] = PartitionSettings
-    ends_processes: ClassVar[bool] = False
+    holds_processes: ClassVar[bool] = False
     risks_data: ClassVar[bool] = False
 
     def __init__(self, order: Order) -> None:

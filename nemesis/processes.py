@@ -78,6 +78,7 @@ async def bring_back(on: Stage, names: tuple[str, ...], within: float) -> None:
 
 class _ProcessFault:
     needs: ClassVar[frozenset[Capability]] = frozenset()
+    holds_processes: ClassVar[bool] = True
     risks_data: ClassVar[bool] = False
 
     def __init__(self, order: Order) -> None:
@@ -104,7 +105,6 @@ class _ProcessFault:
 class Kill(_ProcessFault):
     kind: ClassVar[str] = "kill"
     Settings: ClassVar[type[BaseModel]] = NoSettings
-    ends_processes: ClassVar[bool] = True
     name = "kill"
 
     def undo(self) -> list[dict[str, Any]]:
@@ -122,7 +122,6 @@ class Kill(_ProcessFault):
 class Restart(_ProcessFault):
     kind: ClassVar[str] = "restart"
     Settings: ClassVar[type[BaseModel]] = RestartSettings
-    ends_processes: ClassVar[bool] = True
     name = "restart"
 
     def undo(self) -> list[dict[str, Any]]:
@@ -159,7 +158,6 @@ class Pause(_ProcessFault):
     kind: ClassVar[str] = "pause"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.PAUSE})
     Settings: ClassVar[type[BaseModel]] = NoSettings
-    ends_processes: ClassVar[bool] = False
     name = "pause"
 
     def undo(self) -> list[dict[str, Any]]:

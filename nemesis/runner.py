@@ -25,15 +25,14 @@ from nemesis.fault import FaultRow, FaultStatus, Refused
 from nemesis.journal import HealJournal
 from nemesis.kinds import FaultKind, Order, find
 from nemesis.processes import bring_back
-from nemesis.proof import in_words
 from nemesis.schedule import PlannedFault
 from nemesis.settings import NemesisSettings
 from nemesis.stage import Stage
 from nemesis.targets import parse
 from nemesis.triggers import Life, wait_for
-from nodes.node import Gone
 
 RETRY_S = 1.0
+WATCH_S = 0.25
 HEAL_ATTEMPTS = 3
 
 
@@ -91,6 +90,7 @@ class Nemesis:
         self._free = asyncio.Event()
         self._ending = asyncio.Event()
         self._origin_ns = 0
+        self._dead: set[str] = set()
 
     def stop(self) -> None:
         """End early: nothing new is broken, what is broken is healed, `run` returns."""
@@ -110,7 +110,7 @@ class Nemesis:
         self._origin_ns = self.reports.now_ns()
         for planned in self.plan:
             self._row(planned.fault, **_first_row(planned, self.on.run, self.reports.clock))
-        watching = [asyncio.create_task(self._watch(name)) for name in self.on.nodes]
+        watching = asyncio.create_task(self._watch())
         lanes = asyncio.gather(*(self._lane(lane) for lane in self._lanes()))
         try:
             async with asyncio.timeout(time_limit_s):
@@ -119,9 +119,8 @@ class Nemesis:
             self.stop()
         await lanes
         await self._heal_all()
-        for task in watching:
-            task.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
+        await _abandon([watching])
+        self._notice_deaths()
         await self._revive()
         return self.outcome
 
@@ -192,6 +191,9 @@ class Nemesis:
         except BaseException:
             self._release(number)
             raise
+        if (why_not := self._taken(fault)) is not None or self._ending.is_set():
+            self._release(number)
+            return why_not or "the faults ended"
         self.reports.resolved(number, {"rule": planned.rule, "draw": planned.draw, "targets": fault.targets()})
         await asyncio.to_thread(self.journal.begin, number, fault.undo())
         self._row(number, name=fault.name, targets=tuple(fault.targets()), injecting_ns=self.reports.now_ns())
@@ -215,6 +217,14 @@ class Nemesis:
         except Exception as error:  # noqa: BLE001 - its trigger looks at a cluster that is being broken
             self._fail(planned.fault, error, doing="waiting for its end")
             return False
+
+    def _taken(self, fault: FaultKind) -> str | None:
+        """Two faults that stop and start the same process would undo each other."""
+        for number, other in self.active.items():
+            both = set(fault.targets()) & set(other.targets())
+            if other is not fault and both and fault.holds_processes and other.holds_processes:
+                return f"fault {number} ({other.name}) has {', '.join(sorted(both))} in hand"
+        return None
 
     def _order(self, planned: PlannedFault, kind: type[FaultKind]) -> Order:
         return Order(
@@ -288,25 +298,21 @@ class Nemesis:
 
     # servers that die by themselves
 
-    async def _watch(self, name: str) -> None:
-        node = self.on.nodes[name]
+    async def _watch(self) -> None:
         while True:
-            gone = await node.exited()
-            if not self._asked_for(name):
-                crash = Crash(
-                    node=name, at_ns=self.reports.now_ns(), sentence=f"{name} {in_words(gone)}; no fault asked for it"
-                )
-                self.outcome.crashes.append(crash)
-            while isinstance(await node.state(), Gone):  # noqa: ASYNC110 - a node has no event for "started"
-                await asyncio.sleep(RETRY_S)
+            self._notice_deaths()
+            await asyncio.sleep(WATCH_S)
 
-    def _asked_for(self, name: str) -> bool:
-        return any(fault.ends_processes and name in fault.targets() for fault in self.active.values())
+    def _notice_deaths(self) -> None:
+        deaths = dict(self.on.deaths)
+        for name in deaths.keys() - self._dead:
+            self.outcome.crashes.append(
+                Crash(node=name, at_ns=self.reports.now_ns(), sentence=f"{name} {deaths[name]}")
+            )
+        self._dead = set(deaths)
 
     async def _revive(self) -> None:
-        for name, node in self.on.nodes.items():
-            if not isinstance(await node.state(), Gone) or self._asked_for(name):
-                continue
+        for name in sorted(self.on.deaths):
             try:
                 await bring_back(self.on, (name,), self.settings.recover_within)
             except Exception as error:  # noqa: BLE001 - reported as what could not be brought back
@@ -330,6 +336,9 @@ class Nemesis:
 
     async def _before_end(self, waiting: Coroutine[Any, Any, None]) -> bool:
         """Wait for something, but not beyond the end of the faults. True: it came."""
+        if self._ending.is_set():
+            waiting.close()
+            return False
         task, end = asyncio.ensure_future(waiting), asyncio.ensure_future(self._ending.wait())
         try:
             await asyncio.wait({task, end}, return_when=asyncio.FIRST_COMPLETED)

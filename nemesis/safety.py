@@ -8,8 +8,8 @@ other fault is active. What is lost then is a finding.
 
 from __future__ import annotations
 
-from nodes.cluster import ClusterView
 from nodes.topology import ServerRole, Topology
+from nodes.view import ClusterView
 
 MIN_ISR = "min.insync.replicas"
 OWN_MIN_ISR = {"__transaction_state": ("transaction.state.log.min.isr", 2)}

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from nodes.backend import Capability
-from nodes.cluster import ClusterView
 from nodes.network import Network
 from nodes.node import Node
 from nodes.topology import Topology
+from nodes.view import ClusterView
 
 
 class Stage(Protocol):
@@ -28,6 +28,10 @@ class Stage(Protocol):
     def network(self) -> Network: ...
     @property
     def capabilities(self) -> frozenset[Capability]: ...
+    @property
+    def deaths(self) -> Mapping[str, str]:
+        """Nodes that died although no verb ended them, and how; until they are started again."""
+        ...
 
     async def view(self) -> ClusterView: ...
     async def answers(self, name: str) -> bool:

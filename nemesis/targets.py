@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nemesis.fault import Refused
-from nodes.cluster import ClusterView, PartitionView
 from nodes.topology import Topology
+from nodes.view import ClusterView, PartitionView
 
 RULES = (
     "a node's name (b1)",

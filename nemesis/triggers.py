@@ -13,8 +13,8 @@ from typing import Any
 
 from nemesis.stage import Stage
 from nemesis.targets import topic_partition
-from nodes.cluster import ClusterView, PartitionView
 from nodes.topology import Topology
+from nodes.view import ClusterView, PartitionView
 
 EVERY_S = 0.2
 
