@@ -10,7 +10,7 @@ Three tables, each row keyed by `run`:
   duplicates, order) read one table and never join ten million rows with ten million others.
 * `bounds`: what a partition's log spanned when somebody asked (ListOffsets), and how far a full read got.
 
-Example, one acknowledged send: `Op(op=7, client="c1", process=3, kind="send", phase="main", invoked_ns=10, completed_ns=25,
+Example, one acknowledged send: `Op(op=7, client="w1.p0", process=3, kind="send", phase="main", invoked_ns=10, completed_ns=25,
 outcome="ok", ...)` with `Record(op=7, kind="send", topic="log", partition=0, offset=41, value="log/0/3/12", sequence=12, ...)`.
 
 Processes: a process does one op at a time and is retired after an unknown outcome. A pipelined client is many processes, one per slot in
@@ -50,7 +50,7 @@ class Op:
     run: str
     clock: str
     op: int  # unique in the run
-    client: str  # the client that sent it, e.g. "c1"
+    client: str  # the Kafka client instance that sent it (its client.id): node and instance, e.g. "w1.p0"
     process: int  # unique in the run, does one op at a time; retired after INFO
     kind: str  # OpKind
     phase: str  # Phase
