@@ -95,8 +95,19 @@ def gather(run_json: dict[str, Any], verdict: Verdict, history_dir: Path) -> Evi
         files=_files(history_dir.parent),
         problems=(),
     )
-    missing = [f"table {t.name}: not in {history_dir.name}/" for t in evidence.tables if t.rows is None]
+    missing = _missing(evidence.tables, history_dir)
     return _with_problems(evidence, missing + history.problems + _clock_problem(faults))
+
+
+def _missing(tables: tuple[TableFacts, ...], history_dir: Path) -> list[str]:
+    names = [table.name for table in tables if table.rows is None]
+    if not names:
+        return []
+    if (history_dir.parent / "journal").is_dir():
+        return ["the run's writer died before it wrote its tables: `krash recover .` in this directory finishes them"]
+    if len(names) == len(tables):
+        return [f"nothing was recorded: {history_dir.name}/ holds no tables"]
+    return [f"table {name} is missing in {history_dir.name}/" for name in names]
 
 
 def _with_problems(evidence: Evidence, problems: list[str]) -> Evidence:

@@ -14,8 +14,11 @@ from reports.wording import plural
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """`one`, `many`: how a count of it reads, after the number. `meaning`: what it is. `next`: what to do."""
+    """`asks`: what the check wants to know. `one`, `many`: how a count of anomalies reads, after the number. `meaning`:
+    what such an anomaly is. `next`: what to do.
+    """
 
+    asks: str
     one: str
     many: str
     meaning: str
@@ -27,6 +30,7 @@ class Explanation:
 
 ANOMALIES = {
     "lost-write": Explanation(
+        asks="Is every acknowledged record still there after the faults?",
         one="acknowledged record was lost",
         many="acknowledged records were lost",
         meaning="The cluster told the client that the record was stored, and after every fault had been healed a "
@@ -36,6 +40,7 @@ ANOMALIES = {
         "with what you meant to run.",
     ),
     "duplicate": Explanation(
+        asks="Is every value stored only once?",
         one="record is stored twice",
         many="records are stored twice",
         meaning="One value, sent once by the client, is in the log at two offsets. Without idempotence a retried "
@@ -43,6 +48,7 @@ ANOMALIES = {
         next="See whether the producer was idempotent and whether a leader changed between the two offsets.",
     ),
     "inconsistent-offset": Explanation(
+        asks="Does every offset hold one value for everybody?",
         one="offset holds two different values",
         many="offsets hold two different values",
         meaning="Two readers, or a reader and an acknowledgement, saw different values at the same offset of the same "
@@ -50,6 +56,7 @@ ANOMALIES = {
         next="Find the leader epoch of each value: the log was cut and written again between them.",
     ),
     "phantom-value": Explanation(
+        asks="Was every value that was read also sent?",
         one="value was read that nobody sent",
         many="values were read that nobody sent",
         meaning="A reader got a value that no client of this run ever sent: corruption, or a topic that something "
@@ -57,24 +64,28 @@ ANOMALIES = {
         next="Look at the raw value and at the partition's log segments in the node's directory.",
     ),
     "aborted-read": Explanation(
+        asks="Do records that were refused stay out of the log?",
         one="record that was refused was read",
         many="records that were refused were read",
         meaning="The send failed for sure, as the broker told the client, and yet the value is in the log.",
         next="Check the error that the client got, and whether that error really promises that nothing was stored.",
     ),
     "nonmonotonic-poll": Explanation(
+        asks="Do consumers only ever move forward?",
         one="poll went backwards",
         many="polls went backwards",
         meaning="A consumer that was not moved by anybody got an offset at or below one that it had read before.",
         next="Look for a truncation or a reset of the consumer's position at that time.",
     ),
     "poll-skip": Explanation(
+        asks="Do consumers see every record on their way?",
         one="poll skipped records",
         many="polls skipped records",
         meaning="A consumer went from one offset to a later one and never saw records in between that do exist.",
         next="Look for a change of leader at that time, and at the fetch responses' log start and high watermark.",
     ),
     "producer-reorder": Explanation(
+        asks="Does the log keep each producer's order?",
         one="pair of records is in the wrong order",
         many="pairs of records are in the wrong order",
         meaning="One producer sent A before B to one partition, and B is stored before A. Without idempotence and "
@@ -82,6 +93,7 @@ ANOMALIES = {
         next="See enable.idempotence and max.in.flight.requests.per.connection in the configuration below.",
     ),
     "nonlinearizable": Explanation(
+        asks="Does the order of the log agree with real time?",
         one="pair of operations contradicts real time",
         many="pairs of operations contradict real time",
         meaning="A record acknowledged before another was even sent has the higher offset, or a read saw less than "
@@ -89,6 +101,7 @@ ANOMALIES = {
         next="The witness operations are the smallest contradiction: compare their times with the elections.",
     ),
     "unavailable": Explanation(
+        asks="How long did nothing succeed after each fault?",
         one="unavailable window",
         many="unavailable windows",
         meaning="For this long after a fault took effect no operation succeeded. It breaks no promise unless the spec "
@@ -102,6 +115,7 @@ _ALIASES = {
     "log-order": "nonlinearizable",
 }
 _OTHER_ANOMALY = Explanation(
+    asks="",
     one="anomaly of this type",
     many="anomalies of this type",
     meaning="A check that this report has no description of found this; its sentence and witnesses say what it saw.",
@@ -123,6 +137,12 @@ FAULTS = {
     "power-loss": "The process is killed and everything it had not yet synced to disk is gone.",
     "upgrade": "The node is restarted on another version.",
 }
+
+
+def question(check: str) -> str | None:
+    """What a check asks, where this table knows it."""
+    explanation = anomaly(check)
+    return None if explanation is _OTHER_ANOMALY else explanation.asks
 
 
 def fault(name: str) -> str | None:

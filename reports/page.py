@@ -160,14 +160,20 @@ def headline(verdict: Verdict) -> str:
         rest = f", and {plural(others, 'other kind')} of anomalies were found" if others > 1 else rest
         return f"{explain.anomaly(worst.type).counted(worst.count)}{rest}."
     if verdict.verdict == Validity.VALID:
-        tolerated = sum(a.count for a in verdict.anomalies if a.tolerated)
-        passed = f"{plural(len(verdict.checks), 'check')} passed"
-        return (
-            f"{passed}; {plural(tolerated, 'anomaly', 'anomalies')} that the spec tolerates."
-            if tolerated
-            else f"{passed}."
-        )
+        return _passed(verdict)
+    if verdict.verdict == Validity.UNKNOWN and not verdict.checks:
+        return "Nothing was judged."
     return explain.VERDICTS[Validity(verdict.verdict)]
+
+
+def _passed(verdict: Verdict) -> str:
+    tolerated = sum(a.count for a in verdict.anomalies if a.tolerated)
+    checks = len(verdict.checks)
+    passed = f"all {checks} checks passed" if checks > 1 else f"{plural(checks, 'check')} passed"
+    if tolerated:
+        return f"{passed}, with {plural(tolerated, 'anomaly', 'anomalies')} that the spec tolerates.".capitalize()
+    looked = any(check.name == "lost-write" and check.verdict == Validity.VALID for check in verdict.checks)
+    return f"Nothing was lost; {passed}." if looked else f"{passed}.".capitalize()
 
 
 def _counts(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -177,8 +183,12 @@ def _counts(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield number(counts.read), "read back"
         yield number(counts.lost), "lost"
         yield number(counts.ops.get("info", 0)), "unknown outcomes"
-    yield number(len(evidence.faults) + evidence.faults_left_out), "faults"
-    yield number(evidence.states.elections), "leader elections"
+    if evidence.faults:
+        injected = sum(1 for fault in evidence.faults if fault.injecting_ns is not None) + evidence.faults_left_out
+        yield number(injected), "fault" if injected == 1 else "faults"
+    if evidence.states.partitions:
+        elections = evidence.states.elections
+        yield number(elections), "leader election" if elections == 1 else "leader elections"
 
 
 def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -206,7 +216,7 @@ def _not_checked(evidence: Evidence) -> Iterator[str]:
             yield f"{check.name}: {one_line(check.note or 'no reason was given')}"
     if not verdict.checks:
         yield "No check was made at all."
-    if not evidence.faults:
+    if not evidence.faults and any(table.name == "faults" and table.rows == 0 for table in evidence.tables):
         yield "No fault was injected, so this run says nothing about failures."
     refused = sum(1 for fault in evidence.faults if fault.status == "refused")
     if refused:
@@ -305,12 +315,23 @@ def _fault(fault: FaultRow, evidence: Evidence) -> dict[str, Any]:
         "row": fault,
         "targets": one_line(", ".join(fault.targets), 200),
         "meaning": explain.fault(fault.name),
-        "settings": "" if fault.settings in ("", "{}") else clip(fault.settings, 300),
+        "settings": _settings(fault.settings),
         "injecting": _moment(fault.injecting_ns, evidence),
         "proved": _moment(fault.proved_ns, evidence),
         "healed": _moment(fault.healed_ns, evidence),
         "unavailable": _unavailable(windows.get(fault.fault)),
     }
+
+
+def _settings(document: str) -> str:
+    """A fault's settings as people write them: "restart_after 6s, action drop"."""
+    try:
+        settings = json.loads(document or "{}")
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        return clip(document, 300)
+    return one_line(", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items()), 300)
 
 
 def _moment(ns: int | None, evidence: Evidence) -> str:
@@ -343,9 +364,9 @@ def _commands(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
     command = run.get("command")
     if command:
         words = command if isinstance(command, list) else None
-        yield "Run it again", clip(shlex.join(str(w) for w in words) if words is not None else str(command), 2_000)
-    yield "Run it with the same choices (from this report's directory)", "krash run --replay ."
-    yield "Judge the recorded history again (from this report's directory)", "krash check ."
+        yield "The same run", clip(shlex.join(str(w) for w in words) if words is not None else str(command), 2_000)
+    yield "The same choices, as they were recorded (from this report's directory)", "krash run --replay ."
+    yield "The recorded history, judged again (from this report's directory)", "krash check ."
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
