@@ -76,10 +76,14 @@ def test_what_is_not_text_is_an_error(tmp_path: Path) -> None:
 
 def test_settings_override_the_file_and_may_reach_into_lists(tmp_path: Path) -> None:
     path = written(tmp_path, "topics: [{name: log, partitions: 4}]\nseed: 1\n")
-    settings = dict(parse_setting(text) for text in ("topics.0.partitions=8", "config.brokers.log.retention.ms=5", "seed=7"))
+    settings = dict(
+        parse_setting(text) for text in ("topics.0.partitions=8", "config.brokers.log.retention.ms=5", "seed=7")
+    )
     with pytest.raises(SpecError):
         load_spec(path, settings=settings)  # a dot in a Kafka name is a step: quote it as a mapping instead
-    settings = dict(parse_setting(text) for text in ("topics.0.partitions=8", "config.brokers={log.retention.ms: 5}", "seed=7"))
+    settings = dict(
+        parse_setting(text) for text in ("topics.0.partitions=8", "config.brokers={log.retention.ms: 5}", "seed=7")
+    )
     spec = load_spec(path, settings=settings)
     assert spec.topics[0].partitions == 8
     assert spec.config.brokers == {"log.retention.ms": "5"}

@@ -42,14 +42,20 @@ def supervise(tmp_path: Path, script: str, heard: Heard | None = None, limit: fl
     file = tmp_path / "stage.py"
     file.write_text(PRELUDE + script)
     supervisor = Supervisor(
-        stage=[sys.executable, str(file)], enclose=list, log=tmp_path / "stage.log", listener=heard or Heard(), limit=limit
+        stage=[sys.executable, str(file)],
+        enclose=list,
+        log=tmp_path / "stage.log",
+        listener=heard or Heard(),
+        limit=limit,
     )
     return asyncio.run(supervisor.run())
 
 
 def test_the_stages_own_word_is_the_ending(tmp_path: Path) -> None:
     heard = Heard()
-    ending = supervise(tmp_path, 'say(type="phase", name="deploy"); say(type="done", status="completed", reason=None, code=7)', heard)
+    ending = supervise(
+        tmp_path, 'say(type="phase", name="deploy"); say(type="done", status="completed", reason=None, code=7)', heard
+    )
     assert ending == Ending(status="completed", reason=None, code=7)
     assert heard.messages == [{"type": "phase", "name": "deploy"}]
 
@@ -81,7 +87,9 @@ def test_a_stage_that_never_ends_is_a_hang(tmp_path: Path) -> None:
 def test_the_first_interrupt_asks_the_second_kills(tmp_path: Path) -> None:
     heard = Heard()
     heard.react = lambda message: os.kill(os.getpid(), signal.SIGINT)
-    script = 'say(type="ready")\nasked = json.loads(incoming.readline())\nsay(type="asked", message=asked)\nsignal.pause()'
+    script = (
+        'say(type="ready")\nasked = json.loads(incoming.readline())\nsay(type="asked", message=asked)\nsignal.pause()'
+    )
     ending = supervise(tmp_path, script, heard)
     assert heard.messages[1] == {"type": "asked", "message": {"type": "interrupt"}}
     assert heard.interrupts == [1, 2]
