@@ -43,6 +43,12 @@ from nemesis.settings import from_names
 from nodes.topology import Topology
 from reports.verdict import Verdict
 
+# `krash run` without a spec: what shows most in a minute, with settings that promise to lose nothing.
+BUILTIN: Mapping[str, Any] = {
+    "name": "quick",
+    "topics": [{"name": "log", "partitions": 4, "config": {"min.insync.replicas": 2}}],
+    "nemesis": {"mix": {"faults": ["kill", "pause", "partition"]}},
+}
 DEPLOY_LIMIT = 300.0  # seconds; with what the spec allows for its phases, the longest a stage may take
 
 
@@ -98,7 +104,7 @@ def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | 
 def _what_to_run(spec_file: Path | None, flags: Flags, replay: Path | None) -> tuple[Spec, Path | None]:
     """The spec, and the run whose choices are to be taken again."""
     if replay is None:
-        return load_spec(spec_file, settings=flags.overrides()), None
+        return load_spec(spec_file, settings={**({} if spec_file else BUILTIN), **flags.overrides()}), None
     if spec_file is not None:
         raise UsageError("--replay takes the spec of the earlier run; leave SPEC out")
     info = read_run_info(replay)
