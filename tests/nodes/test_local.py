@@ -112,7 +112,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_closing_leaves_no_process_link_or_descriptor(tmp_path: Path, loop: str) -> None:
     script = LIFE.replace("asyncio.run(main())", "import uvloop; uvloop.run(main())") if loop == "uvloop" else LIFE
-    argv = LocalBackend.enclose([sys.executable, "-X", "dev", "-c", script, str(tmp_path)])
+    argv = LocalBackend.enclose([sys.executable, "-W", "error", "-c", script, str(tmp_path)])
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "10.77.0.11 10.77.0.12\nIPv4 only\n-9\nclean\n"
