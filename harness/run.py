@@ -95,9 +95,8 @@ def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | 
     if as_json:
         print(json.dumps({"run_dir": str(prepared.directory), "exit": code, **verdict.as_json()}))
     else:
-        terminal.print_verdict(console, verdict)
-        console.print(f" report    {prepared.directory / 'report.html'}", soft_wrap=True)
-        console.print(f" again     krash run --replay {shlex.quote(str(prepared.directory))}", soft_wrap=True)
+        again = f"krash run --replay {shlex.quote(str(prepared.directory))}"
+        terminal.print_verdict(console, verdict, report=str(prepared.directory / "report.html"), again=again)
     return code
 
 
