@@ -51,7 +51,8 @@ def test_the_exit_code_is_handed_through(script: str, code: int) -> None:
 
 def test_a_missing_program_is_named() -> None:
     done = enclosed("no-such-program")
-    assert (done.returncode, done.stderr) == (127, "krash: cannot run no-such-program: No such file or directory\n")
+    assert done.returncode == enclosure.CANNOT_EXECUTE
+    assert done.stderr.startswith("krash: cannot run no-such-program: ")
 
 
 def test_input_and_output_pass_through() -> None:
