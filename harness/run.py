@@ -2,8 +2,8 @@
 
     spec + flags -> Spec -> what is missing here? -> jars -> run directory -> supervisor (stage inside) -> history -> verdict -> report
 
-Nothing is started before everything that can be checked was checked. After the stage ended, however it ended, what it recorded is judged, and the
-report is written; a report that fails is told but never changes the verdict.
+Nothing is started before everything that can be checked was checked. After the stage ended, however it ended, what it
+recorded is judged, and the report is written; a report that fails is told but never changes the verdict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The table of settings in docs/spec.md, generated from the models: `python -m harness.spec_docs docs/spec.md` puts the current one in place."""
+"""The table of settings in docs/spec.md, generated from the models: `python -m harness.spec_docs docs/spec.md`
+puts the current one in place.
+"""
 
 from __future__ import annotations
 

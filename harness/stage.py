@@ -108,7 +108,9 @@ class Stage:
                 self.spoil(f"the final read failed: {error}")
 
     async def _workload(self) -> None:
-        """Clients and nemesis, until the nemesis has healed everything after the time limit, or earlier when interrupted or when a client dies."""
+        """Clients and nemesis, until the nemesis has healed everything after the time limit, or earlier when
+        interrupted or when a client dies.
+        """
         deployment = self.deployment
         await deployment.start_clients(self._progress)
         assert deployment.clients is not None
