@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kio.records.readers import read_batch
+from kio.serial.errors import SerialError
 from kio.serial.readers import (
     read_boolean,
     read_compact_array_length,
@@ -88,7 +89,10 @@ def _struct(*fields: Field) -> Reader:
 _IDS = _array(read_int32)
 _UUIDS = _array(_uuid)
 _ENDPOINT = _struct(
-    Field("name", read_compact_string), Field("host", read_compact_string), Field("port", read_uint16), Field("security", read_int16)
+    Field("name", read_compact_string),
+    Field("host", read_compact_string),
+    Field("port", read_uint16),
+    Field("security", read_int16),
 )
 _FEATURE = _struct(Field("name", read_compact_string), Field("min", read_int16), Field("max", read_int16))
 
@@ -181,7 +185,7 @@ def rows(log: bytes) -> Iterator[Row]:
                         kind=told[0],
                         fields=told[1],
                     )
-        except (ValueError, TypeError, IndexError, struct.error) as error:
+        except (SerialError, ValueError, TypeError, OverflowError, struct.error) as error:
             raise BadLog(f"metadata log, batch at byte {at}: {error}") from error
         at += 12 + length
 
