@@ -201,12 +201,16 @@ class _Listener:
         self._phase = ""
         self._first = 0.0  # when the clients' first counters came
         self._fault = ""
+        self._faults: list[str] = []
         self._counters: Mapping[str, Any] = {}
         self.warming: asyncio.Task[None] | None = None
 
     def heard(self, message: dict[str, Any]) -> None:
         kind = message["type"]
         if kind == "phase":
+            if self._phase == "workload":
+                self._fault = f" · broken: {', '.join(self._faults)}" if self._faults else ""
+                self._show()
             self._fault, self._phase = "", message["name"]
             self._display.begin(message["name"], message.get("text", ""))
             if message["name"] == "workload":
@@ -222,8 +226,9 @@ class _Listener:
         elif kind == "fault":
             if message["status"] in {"failed", "refused"}:
                 self._display.note(f"{message['name']}: {message['sentence']}")
-            active = message["status"] == "active"
-            self._fault = f" · {message['name']} {' '.join(message['targets'])}" if active else ""
+            if message["status"] == "active":
+                self._faults.append(" ".join([message["name"], *message["targets"]]))
+            self._fault = f" · now: {self._faults[-1]}" if message["status"] == "active" else ""
             self._show()
 
     def _show(self) -> None:
