@@ -65,7 +65,7 @@ remedy() {
         say "KRASH_PYTHON=$KRASH_PYTHON is not a Python 3.11, 3.12 or 3.13."
     else
         say 'Python 3.11, 3.12 or 3.13 is needed, and none was found. Install one:' \
-            "    ${sudo}apt-get install -y python3 python3-venv      (Debian 12, Ubuntu 24.04)" \
+            "    ${sudo}apt-get install -y python3 python3-venv      (Debian 12 or later)" \
             '    uv python install 3.13                              (anywhere, with uv)' \
             'or name one that lies elsewhere: KRASH_PYTHON=/path/to/python3.12'
     fi
@@ -133,7 +133,7 @@ set_up() {
         say "bringing $venv up to date"
         rm -f -- "$venv/ready-run" "$venv/ready-test"
     else
-        say "first use: making a virtual environment in $venv (once; 1.5 GB, one to two minutes)"
+        say "first use: making a virtual environment in $venv (once; 1.5 GB, about a minute)"
         find "$venv" -mindepth 1 -maxdepth 1 ! -name made-by-krash -exec rm -rf {} +
         printf '%s\n' "$venv" >"$venv/made-by-krash" # scripts in it name their interpreter by path: it cannot be moved
         make_environment
