@@ -13,6 +13,7 @@ metadata/src/main/resources/common/metadata/*.json; other types are left out. Th
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,6 +38,7 @@ from nodes.protocol.requests import text
 
 CONTROL: Final = 0x20  # attribute bit of a batch
 LEADER_CHANGE: Final = 2  # control record type
+_ZERO: Final = uuid.UUID(int=0)  # kio reads it as None; Kafka writes it, for a directory that is not assigned yet
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
 
@@ -61,9 +63,9 @@ class Field:
     tag: int | None = None  # tagged fields may be missing: unchanged
 
 
-def _uuid(buffer: bytes, offset: int) -> tuple[str | None, int]:
+def _uuid(buffer: bytes, offset: int) -> tuple[str, int]:
     value, size = read_uuid(buffer, offset)
-    return (text(value) if value else None), size
+    return text(value or _ZERO), size
 
 
 def _array(of: Reader) -> Reader:
