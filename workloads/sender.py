@@ -61,7 +61,7 @@ class Flight:
         return len(self.processes) - len(self.free)
 
     def serve(self, wait_s: float) -> None:
-        """Run the callbacks that are due, waiting up to `wait_s` for the first. A fatal error comes out of poll() too."""
+        """Run the callbacks that are due, waiting up to `wait_s` for the first. Fatal errors come out of poll() too."""
         try:
             self.producer.poll(wait_s)
         except KafkaException as failure:
