@@ -103,7 +103,7 @@ class Drainer:
                     return
                 self._drain(consumer, _Span(topic, partition))
         finally:
-            consumer.close()
+            clients.close(consumer)
 
     def _drain(self, consumer: Consumer, span: _Span) -> None:
         while True:

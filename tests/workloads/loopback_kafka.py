@@ -35,6 +35,9 @@ class LoopbackKafka:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         (deleted,) = admin.delete_topics([topic]).values()
         deleted.result(60)
+        deadline = time.monotonic() + 60
+        while topic in admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < deadline, f"{topic} is still there"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from itertools import pairwise
 
@@ -265,6 +266,20 @@ def test_stopping_is_bounded_and_what_was_not_answered_stays_open(mock):
     still_open = [send for send in recorder.sends() if send.outcome is None]
     assert len(still_open) == 20
     assert all(send.completed_ns is None and send.error is None for send in still_open)
+
+
+def test_stopping_is_bounded_when_no_broker_answers(mock):
+    mock.create("log", 1)
+    recorder = MemoryRecorder()
+    settings = {"producers": 1, "consumers": 2, "in_flight": 5, "finish_ms": 200}
+    given = context(mock.bootstrap, recorder, topics={"log": 1}, settings=settings, rate=100)
+    with running(given):
+        recorder.wait_for(lambda r: any(client == "w1.c1" for client, _ in readers(r)), within_s=60)
+        mock.round_trip(120_000)
+        recorder.wait_for(lambda r: len([s for s in r.sends() if s.outcome is None]) == 5)
+        given.stop.set()
+        began = time.monotonic()
+    assert time.monotonic() - began < 15  # librdkafka alone takes minutes
 
 
 def test_an_exception_in_a_worker_stops_the_client_and_comes_out(mock):
