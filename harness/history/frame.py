@@ -21,20 +21,22 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
 from harness.history.errors import HistoryError
 
 JOURNAL_FORMAT = 1
 MAGIC = b"kJ"
-_FIELDS = struct.Struct("<2sBBIIqI")
-_CHECK = struct.Struct("<I")
-HEADER_BYTES = _FIELDS.size + _CHECK.size
+_FIELDS = Struct("<2sBBIIqI")
+_CHECK = Struct("<I")
+_HEADER = Struct("<2sBBIIqII")
+HEADER_BYTES = _HEADER.size
 PAYLOAD_LIMIT = 1 << 30
 _READ_BYTES = 8 << 20
 
@@ -42,10 +44,11 @@ _READ_BYTES = 8 << 20
 class FrameKind(IntEnum):
     IDENTITY = 0  # JSON of `Identity`; the first frame of every file, only there
     NAME = 1  # UTF-8 of a name; its number is its place among the NAME frames of the file
-    INVOCATIONS = (
-        2  # rows of recorder.INVOCATION, then the UTF-8 of their values; `first` is the op counter of the first row
-    )
+    INVOCATIONS = 2  # rows of recorder.INVOCATION, then the UTF-8 of their values; `first`: op counter of the first row
     BATCH = 3  # an Arrow IPC record batch message, schema by the file's table
+
+
+_KINDS = {int(kind): kind for kind in FrameKind}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +63,7 @@ class Identity:
     format: int = JOURNAL_FORMAT
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     kind: FrameKind
     rows: int
     first: int
@@ -103,27 +105,26 @@ class FrameReader:
 
     def identity(self) -> Identity | None:
         """None: the writer died before it could write one (then there is nothing else in the file)."""
-        for frame in FrameReader(self.path)._frames(0):
+        for frame in self._cut(block=4096):
             return self._identity_of(frame)
         return None
 
     def frames(self) -> Iterator[Frame]:
         """All frames but the IDENTITY. Payloads are views into a buffer that lives as long as they do."""
-        for number, frame in enumerate(self._frames(0)):
+        for number, frame in enumerate(self._cut(block=_READ_BYTES)):
             if (frame.kind == FrameKind.IDENTITY) != (number == 0):
-                raise HistoryError(
-                    self.path, f"byte {frame.at}", "the identity frame is not the first one, or is missing"
-                )
+                raise self._corrupt(frame.at, "the identity frame is missing, or not the first one")
             if number:
                 yield frame
 
-    def frame_at(self, offset: int) -> Frame:
-        """One frame again, by the offset at which it was seen."""
-        for frame in self._frames(offset, block=64 << 10):
-            return frame
-        raise HistoryError(
-            self.path, f"byte {offset}", "a frame that was there is gone: the file changed while it was read"
-        )
+    def frame_at(self, offset: int, payload_bytes: int) -> Frame:
+        """One frame again, by the place and the size with which it was seen."""
+        with self.path.open("rb", buffering=0) as file:
+            data = memoryview(os.pread(file.fileno(), HEADER_BYTES + payload_bytes, offset))
+        kind, rows, length, first, check = self._header(data, 0, offset)
+        if length != len(data) - HEADER_BYTES:
+            raise self._corrupt(offset, "the file changed while it was read")
+        return self._frame(kind, rows, first, data[HEADER_BYTES:], check, offset)
 
     def _identity_of(self, frame: Frame) -> Identity:
         try:
@@ -131,51 +132,52 @@ class FrameReader:
                 raise ValueError("its first frame is not an identity")
             identity = Identity(**json.loads(bytes(frame.payload)))
         except (ValueError, TypeError) as error:
-            raise HistoryError(self.path, f"byte {frame.at}", f"not a journal of krash: {error}") from error
+            raise self._corrupt(frame.at, f"not a journal of krash: {error}") from error
         if identity.format != JOURNAL_FORMAT:
-            raise HistoryError(
-                self.path, f"byte {frame.at}", f"journal format {identity.format}; this krash reads {JOURNAL_FORMAT}"
-            )
+            raise self._corrupt(frame.at, f"journal format {identity.format}; this krash reads {JOURNAL_FORMAT}")
         return identity
 
-    def _frames(self, offset: int, block: int = _READ_BYTES) -> Iterator[Frame]:
-        """Reads blocks and cuts frames out of them; a frame that crosses a block's end starts the next block."""
+    def _cut(self, block: int) -> Iterator[Frame]:
+        """Read blocks and cut frames out of them; a frame that crosses a block's end starts the next block."""
+        self.torn_bytes = 0
         with self.path.open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            while offset < size:
-                file.seek(offset)
-                data = memoryview(file.read(min(block, size - offset)))
-                used = 0
-                while (length := self._whole(data, used, offset)) is not None and used + length <= len(data):
-                    yield self._cut(data, used, offset)
-                    used += length
-                offset += used
-                if used:
-                    block = _READ_BYTES
-                elif offset + max(length or HEADER_BYTES, 1) > size:
-                    self.torn_bytes = size - offset
+            base, needed = 0, block
+            while base < size:
+                data = memoryview(os.pread(file.fileno(), min(needed, size - base), base))
+                at, end = 0, len(data)
+                needed = block
+                while end - at >= HEADER_BYTES:
+                    kind, rows, length, first, check = self._header(data, at, base)
+                    after = at + HEADER_BYTES + length
+                    if after > end:
+                        needed = max(block, after - at)
+                        break
+                    yield self._frame(kind, rows, first, data[at + HEADER_BYTES : after], check, base + at)
+                    at = after
+                base += at
+                if at < end and base + end - at >= size:
+                    self._torn_end(data[at:], base)
                     return
-                else:
-                    block = max(length or HEADER_BYTES, _READ_BYTES)
 
-    def _whole(self, data: memoryview, at: int, base: int) -> int | None:
-        """Length of the frame at `at`, header included; None when its header is not whole in `data`."""
-        if len(data) - at < HEADER_BYTES:
-            rest = bytes(data[at : at + 2])
-            if rest != MAGIC[: len(rest)]:
-                raise HistoryError(self.path, f"byte {base + at}", "not a frame: corrupt, or not a journal of krash")
-            return None
-        magic, kind, _, _, length, _, _ = _FIELDS.unpack_from(data, at)
-        (check,) = _CHECK.unpack_from(data, at + _FIELDS.size)
+    def _torn_end(self, rest: memoryview, at: int) -> None:
+        """What is left at the end of the file and is not a whole frame: the prefix of one, or foreign bytes."""
+        if bytes(rest[: len(MAGIC)]) != MAGIC[: len(rest)]:
+            raise self._corrupt(at, "not a frame: corrupt, or not a journal of krash")
+        self.torn_bytes = len(rest)
+
+    def _header(self, data: memoryview, at: int, base: int) -> tuple[int, int, int, int, int]:
+        magic, kind, _, rows, length, first, check, own = _HEADER.unpack_from(data, at)
         if magic != MAGIC:
-            raise HistoryError(self.path, f"byte {base + at}", "not a frame: corrupt, or not a journal of krash")
-        if crc32(data[at : at + _FIELDS.size]) != check or length > PAYLOAD_LIMIT or kind > FrameKind.BATCH:
-            raise HistoryError(self.path, f"byte {base + at}", "the header of this frame is corrupt")
-        return HEADER_BYTES + int(length)
+            raise self._corrupt(base + at, "not a frame: corrupt, or not a journal of krash")
+        if crc32(data[at : at + _FIELDS.size]) != own or length > PAYLOAD_LIMIT or kind not in _KINDS:
+            raise self._corrupt(base + at, "the header of this frame is corrupt")
+        return kind, rows, length, first, check
 
-    def _cut(self, data: memoryview, at: int, base: int) -> Frame:
-        _, kind, _, rows, length, first, check = _FIELDS.unpack_from(data, at)
-        payload = data[at + HEADER_BYTES : at + HEADER_BYTES + length]
+    def _frame(self, kind: int, rows: int, first: int, payload: memoryview, check: int, at: int) -> Frame:
         if crc32(payload) != check:
-            raise HistoryError(self.path, f"byte {base + at}", "the payload of this frame is corrupt (checksum)")
-        return Frame(FrameKind(kind), rows, first, payload, base + at)
+            raise self._corrupt(at, "the payload of this frame is corrupt (checksum)")
+        return Frame(_KINDS[kind], rows, first, payload, at)
+
+    def _corrupt(self, at: int, reason: str) -> HistoryError:
+        return HistoryError(self.path, f"byte {at}", reason)

@@ -36,7 +36,7 @@ from workloads.workload import Reads
 WRITER_SHIFT = 40
 WRITERS = 1 << 22
 FLUSH_SECONDS = 0.05
-BUFFERED_CALLS = 50_000
+BUFFERED_ROWS = 100_000  # about; then whoever records helps to flush
 
 # process, sequence, invoked_ns, partition, bytes of the value, names of client and topic, kind, phase; -1: none
 INVOCATION = Struct("<qqqiihhBB")
@@ -58,12 +58,17 @@ _KIND = {kind: number for number, kind in enumerate(KINDS)}
 _PHASE = {phase: number for number, phase in enumerate(PHASES)}
 _OUTCOME = {outcome: number for number, outcome in enumerate(OUTCOMES)}
 
+
+def _needed(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
 COMPLETIONS = pa.schema(
     [
-        ("op", pa.int64()),
-        ("completed_ns", pa.int64()),
-        ("count", pa.int64()),
-        ("outcome", pa.int8()),  # place in OUTCOMES
+        _needed("op", pa.int64()),
+        _needed("completed_ns", pa.int64()),
+        _needed("count", pa.int64()),
+        _needed("outcome", pa.int8()),  # place in OUTCOMES
         ("error", pa.string()),
         ("broker", pa.int32()),
         ("offset", pa.int64()),
@@ -73,11 +78,11 @@ COMPLETIONS = pa.schema(
 )
 READS = pa.schema(
     [
-        ("op", pa.int64()),
-        ("position", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
+        _needed("op", pa.int64()),
+        _needed("position", pa.int32()),
+        _needed("topic", pa.string()),
+        _needed("partition", pa.int32()),
+        _needed("offset", pa.int64()),
         ("value", pa.string()),
         ("leader_epoch", pa.int32()),
         ("timestamp_ms", pa.int64()),
@@ -85,10 +90,10 @@ READS = pa.schema(
 )
 BOUNDS_ASKED = pa.schema(
     [
-        ("op", pa.int64()),
-        ("phase", pa.int8()),  # place in PHASES
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
+        _needed("op", pa.int64()),
+        _needed("phase", pa.int8()),  # place in PHASES
+        _needed("topic", pa.string()),
+        _needed("partition", pa.int32()),
         ("log_start", pa.int64()),
         ("log_end", pa.int64()),
         ("read_to", pa.int64()),
@@ -136,6 +141,7 @@ class JournalRecorder:
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._flushing = threading.Lock()
+        self._buffered = 0
         self._failure: BaseException | None = None
         self._flusher = threading.Thread(target=self._flush_loop, name="recorder", daemon=True)
         self._flusher.start()
@@ -210,7 +216,7 @@ class JournalRecorder:
             raise ValueError("the columns of completed sends must be equally long")
         self._retire(ops)
         self._completed.append(_Completed(ops, time.monotonic_ns(), 1, columns))
-        self._appended()
+        self._appended(rows)
 
     def complete(
         self,
@@ -231,7 +237,7 @@ class JournalRecorder:
             self._read.append((op, reads))  # before its completion: a completion on disk always has its reads there too
         columns = ((outcome,), (error,), (broker,), None, None, None)
         self._completed.append(_Completed((op,), now, count, columns))
-        self._appended()
+        self._appended(1 + count)
 
     def bounds(
         self,
@@ -247,7 +253,7 @@ class JournalRecorder:
     ) -> None:
         """Of an op that was invoked here; before or after its completion."""
         self._asked.append((op, _PHASE[phase], topic, partition, log_start, log_end, read_to, error))
-        self._appended()
+        self._appended(1)
 
     def flush(self) -> None:
         """Everything recorded so far is in the kernel's hands when this returns."""
@@ -299,10 +305,11 @@ class JournalRecorder:
             raise ValueError(f"op {op} was never invoked here, or was completed before")
         self._open.difference_update(ops)
 
-    def _appended(self) -> None:
+    def _appended(self, rows: int) -> None:
         if not self._wake.is_set():
             self._wake.set()
-        if len(self._completed) > BUFFERED_CALLS:
+        self._buffered += rows  # threads may lose each other's addition: it is a limit for memory, not a count
+        if self._buffered > BUFFERED_ROWS:
             self.flush()
 
     def _append(self, file: FrameFile, frame: bytes) -> None:
@@ -326,6 +333,7 @@ class JournalRecorder:
         """Write what is buffered. Never raises: a failure is kept for the next call of a client."""
         with self._flushing:
             self._wake.clear()
+            self._buffered = 0
             if self._failure is not None:
                 return
             try:
@@ -339,6 +347,9 @@ class JournalRecorder:
     def _write_batch(self, table: str, schema: pa.Schema, columns: Sequence[Any]) -> None:
         if columns:
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            for field, array in zip(schema, arrays, strict=True):
+                if array.null_count and not field.nullable:
+                    raise ValueError(f"{table}: {field.name} may not be None")
             batch = pa.record_batch(arrays, schema=schema)
             frame = encode(FrameKind.BATCH, batch.num_rows, 0, memoryview(batch.serialize()))
             self._append(self._streams[table], frame)
