@@ -1,4 +1,4 @@
-"""Systems, workloads, backends and nemeses come through Python entry points; ours use the same door as anyone's.
+"""Systems, workloads, backends, nemeses and races come through Python entry points; ours use the same door as anyone's.
 
     [project.entry-points."krash.workloads"]
     bank = "my_package.bank:BankWorkload"
@@ -18,6 +18,7 @@ class Group(StrEnum):
     WORKLOADS = "krash.workloads"
     BACKENDS = "krash.backends"
     NEMESES = "krash.nemeses"
+    RACES = "krash.races"
 
 
 class PluginError(Exception):

@@ -6,10 +6,10 @@ not prove its effect raises `Unproved`.
 
 Life of a fault, driven by `nemesis/schedule.py`:
 
-    prepare  resolve targets, refuse what cannot be done here (raises Refused with the reason)
+    prepare  resolve targets, refuse what cannot be done here (raises Refused with the reason); changes nothing that needs undoing
     undo     plain data that heals it; written to the heal journal BEFORE inject
-    inject   do it, return the proof
-    heal     undo it, return the proof that it is gone
+    inject   do it, return the proof (Refused: a safety rule stopped holding on the way; it is healed like any other)
+    heal     undo it, return the proof that it is gone; may be called after an inject that failed half-way, and again when it failed itself
 
 Each fault leaves one row in the `faults` table. While a run is live the row is appended again whenever it changes; the last one wins.
 """
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from nodes.cluster import Cluster
+    from nemesis.stage import Stage
 
 
 class Refused(Exception):
@@ -43,13 +43,13 @@ class Proof:
 
 
 class Fault(Protocol):
-    """One thing to break. Instances are made by a package (see nemesis/schedule.py) and used once."""
+    """One thing to break. Instances are made by a kind (see nemesis/kinds.py) and used once."""
 
     name: str  # "partition-isolate", "kill", ...
 
-    async def prepare(self, on: Cluster) -> None: ...
-    async def inject(self, on: Cluster) -> Proof: ...
-    async def heal(self, on: Cluster) -> Proof: ...
+    async def prepare(self, on: Stage) -> None: ...
+    async def inject(self, on: Stage) -> Proof: ...
+    async def heal(self, on: Stage) -> Proof: ...
     def undo(self) -> list[dict[str, Any]]: ...
     def targets(self) -> list[str]:
         """Names of the nodes it touches; known after prepare."""

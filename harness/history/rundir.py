@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,18 @@ def read_run_info(run_dir: Path) -> RunInfo:
     return RunInfo(
         **{k: v for k, v in data.items() if k in known}, more={k: v for k, v in data.items() if k not in known}
     )
+
+
+def update_run_info(run_dir: Path, **changes: Any) -> RunInfo:
+    """Change fields of run.json, or add to its `more`; one process at a time does so. HistoryError as `read_run_info`."""
+    info = read_run_info(run_dir)
+    known = {item.name for item in fields(RunInfo)} - {"more"}
+    more = {name: value for name, value in changes.items() if name not in known}
+    changed = replace(
+        info, **{name: value for name, value in changes.items() if name in known}, more=dict(info.more) | more
+    )
+    write_run_info(run_dir, changed)
+    return changed
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -76,7 +76,8 @@ class LocalBackend:
         if not enclosure.inside():
             raise NodeError("the local backend works only inside LocalBackend.enclose(...); nothing was changed")
         iptables.chain_of(run)
-        self._run, self._home = run, home
+        self._env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "KRASH_RUN": run}
+        self._home = home
         self._nodes: dict[str, LocalNode] = {}
         self._unused = iter(range(_FIRST, _LAST + 1))
         self._here = own_namespace()
@@ -103,7 +104,7 @@ class LocalBackend:
         self._filter.addresses[name] = address = f"{_SUBNET}.{number}"
         namespace = await self._connected(number, address)
         is_client = request.role is Role.CLIENT
-        env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "KRASH_RUN": self._run, "KRASH_NODE": name}
+        env = {**self._env, "KRASH_NODE": name}
         directory = self._home / name
         directory.mkdir(parents=True, exist_ok=True)
         self._nodes[name] = LocalNode(
@@ -151,7 +152,7 @@ class LocalBackend:
         return await self._command(self._nodes[node].place.namespace, argv, stdin)
 
     async def _command(self, namespace: int, argv: tuple[str, ...], stdin: bytes) -> Completed:
-        around = Surroundings(namespace=namespace, cwd=Path("/"), env={"PATH": SEARCH_PATH, "LANG": "C.UTF-8"})
+        around = Surroundings(namespace=namespace, cwd=Path("/"), env=self._env)
         try:
             return await complete(argv, around, timeout=_COMMAND_SECONDS, stdin=stdin)
         except TimeoutError:

@@ -1,0 +1,132 @@
+"""Power loss: kill -9, and throw away what the node had written but not synced.
+
+Why: kill -9 alone keeps the page cache, so it loses nothing that was written, and Kafka acknowledges without fsync. After a real power cut
+the tail of each log that was not flushed may be gone. Kafka says itself how far each log was flushed: `recovery-point-offset-checkpoint`
+(it advances when a segment is rolled and on clean shutdown). What is above it is thrown away: all of it (`lost: all`, the worst case), or
+from a random batch on in each partition (`lost: some`; the kernel writes back at its own pace, and Kafka's recovery keeps a valid prefix).
+
+Left alone: the metadata log (voters sync it before they answer), checkpoints (Kafka syncs and renames them), producer snapshots below the
+cut. Indexes above the cut are deleted; Kafka rebuilds them after an unclean shutdown.
+
+Proof: the process is gone by SIGKILL, every cut segment has the expected size, and the deleted files are gone; the sentence says which
+offsets were thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, Field
+
+from nemesis.disks import DATA, DiskFault, log_sizes
+from nemesis.fault import Proof, Unproved
+from nemesis.processes import NoSettings
+from nemesis.segments import Truncation, batches, recovery_points, truncation, unsynced_segments
+from nemesis.stage import Stage
+from nodes.node import Node
+
+CHECKPOINT = "recovery-point-offset-checkpoint"
+METADATA_LOG = "__cluster_metadata-0"
+
+
+class PowerLossSettings(NoSettings):
+    lost: Literal["all", "some"] = Field("all", description="all that was not synced, or from a random batch on")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lost:
+    partition: str  # "log-0"
+    directory: str  # below the node's home
+    cut: Truncation
+
+
+class PowerLoss(DiskFault):
+    kind: ClassVar[str] = "power-loss"
+    Settings: ClassVar[type[BaseModel]] = PowerLossSettings
+    name = "power-loss"
+
+    async def lose(self, on: Stage) -> Proof:
+        lost = dict(
+            zip(self.hit, await asyncio.gather(*(self._lose(on.nodes[name]) for name in self.hit)), strict=True)
+        )
+        said = "; ".join(f"{name} lost {_in_words(found)}" for name, found in lost.items())
+        return Proof(
+            sentence=f"killed, and what was not synced is gone: {said}",
+            counts={name: sum(each.cut.lost_bytes for each in found) for name, found in lost.items()},
+        )
+
+    async def _lose(self, node: Node) -> list[_Lost]:
+        files = await node.list(DATA)
+        checkpoints = [path for path in files if PurePosixPath(path).name == CHECKPOINT]
+        if not checkpoints:
+            raise Unproved(f"{node.name} has no {CHECKPOINT} below {DATA}/, so nobody knows what it had synced")
+        rng = random.Random(self.order.draw)
+        found = []
+        for checkpoint in checkpoints:
+            top = str(PurePosixPath(DATA, checkpoint).parent)
+            points = recovery_points((await node.read(f"{DATA}/{checkpoint}")).decode())
+            for partition in _partitions(files, str(PurePosixPath(checkpoint).parent)):
+                topic, _, number = partition.rpartition("-")
+                names = [
+                    path.rpartition("/")[2]
+                    for path in files
+                    if PurePosixPath(DATA, path).parent == PurePosixPath(top, partition)
+                ]
+                found.append(await self._shorten(node, top, partition, names, points.get((topic, int(number)), 0), rng))
+        await _check(node, found)
+        return [each for each in found if each.cut.segment is not None]
+
+    async def _shorten(
+        self, node: Node, top: str, partition: str, names: list[str], synced_to: int, rng: random.Random
+    ) -> _Lost:
+        directory = f"{top}/{partition}"
+        contents: dict[str, bytes | None] = dict.fromkeys(names)
+        for name in unsynced_segments(names, synced_to):
+            contents[name] = await node.read(f"{directory}/{name}")
+        keep_to = synced_to
+        if self.order.settings.lost == "some":
+            starts = [
+                batch.base_offset
+                for content in contents.values()
+                if content is not None
+                for batch in batches(content)
+                if batch.base_offset >= synced_to
+            ]
+            keep_to = sorted(starts)[rng.randrange(len(starts))] if starts else synced_to
+        cut = truncation(contents, keep_to)
+        if cut.segment is not None:
+            await node.truncate(f"{directory}/{cut.segment}", cut.size)
+            await node.wipe(directory, keep=tuple(name for name in names if name not in cut.delete))
+        return _Lost(partition=partition, directory=directory, cut=cut)
+
+
+def _partitions(files: list[str], top: str) -> list[str]:
+    """Names of the partition directories in one log directory."""
+    found = {PurePosixPath(path).parent.name for path in files if str(PurePosixPath(path).parent.parent) == top}
+    return sorted(name for name in found if name != METADATA_LOG and name.rpartition("-")[2].isdigit())
+
+
+async def _check(node: Node, lost: list[_Lost]) -> None:
+    sizes, files = await log_sizes(node, DATA), set(await node.list(DATA))
+    for each in lost:
+        below = PurePosixPath(each.directory).relative_to(DATA)
+        if each.cut.segment is not None and sizes.get(str(below / each.cut.segment)) != each.cut.size:
+            raise Unproved(
+                f"{node.name}: {below / each.cut.segment} should have {each.cut.size} bytes, and has "
+                f"{sizes.get(str(below / each.cut.segment))}"
+            )
+        if left := [name for name in each.cut.delete if str(below / name) in files]:
+            raise Unproved(f"{node.name}: {', '.join(left)} in {below} should be gone")
+
+
+def _in_words(found: list[_Lost]) -> str:
+    if not found:
+        return "nothing, all was synced"
+    return ", ".join(
+        f"{each.partition} offsets {each.cut.first_lost}..{each.cut.next_offset - 1} ({each.cut.lost_bytes} bytes)"
+        for each in found
+    )

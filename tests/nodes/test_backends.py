@@ -1,0 +1,54 @@
+"""Every backend keeps every contract, and the contracts notice backends that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.nodes.contracts.report import Result, results_of
+from tests.nodes.contracts.run import CONTRACTS, LAST
+
+BACKENDS = [pytest.param("nodes.backends.local:LocalBackend", id="local", marks=pytest.mark.namespaces)]
+
+# A backend with one promise broken (tests/nodes/broken.py) -> contracts that must notice.
+BROKEN = {
+    "KillsOnlyTheMainProcess": ["kill_takes_the_children_too", "kill_takes_children_that_outlived_the_main_process"],
+    "PausesNothing": ["pause_stops_all_progress_and_resume_continues_it", "states_follow_the_process"],
+    "CutsNothing": [
+        "a_one_way_cut_stops_one_way",
+        "a_dropped_connection_times_out",
+        "a_reset_connection_fails_fast_from_both_sides",
+        "counters_say_what_was_stopped",
+        "half_open_stops_old_connections_and_lets_new_ones_in",
+    ],
+    "CutsBothWays": ["a_one_way_cut_stops_one_way"],
+    "HealsEverything": ["heal_removes_only_what_is_named", "overlapping_cuts_heal_one_by_one"],
+    "SwallowsResets": ["a_reset_connection_fails_fast_from_both_sides"],
+    "TrustsPaths": ["paths_cannot_leave_the_home"],
+    "LosesLines": ["lines_follow_a_growing_file"],
+}
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Result]]:
+    """Results per backend, filled in by the first test that asks."""
+    return {}
+
+
+@pytest.mark.timeout(660)  # the first test of a backend runs all its contracts
+@pytest.mark.parametrize("contract", [*CONTRACTS, LAST])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_contract(
+    backend: str, contract: str, results: dict[str, dict[str, Result]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if backend not in results:
+        results[backend] = results_of(backend, tmp_path_factory.mktemp("contracts"))
+    assert results[backend][contract].problem == ""
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize("sabotage", BROKEN)
+def test_contracts_notice_a_broken_backend(sabotage: str, tmp_path: Path) -> None:
+    found = results_of(f"tests.nodes.broken:{sabotage}", tmp_path, BROKEN[sabotage])
+    assert [name for name in BROKEN[sabotage] if not found[name].problem] == []
