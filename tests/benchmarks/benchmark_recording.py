@@ -1,8 +1,8 @@
-"""What recording costs: the same clients, with and without it, in one run on real Kafka (three brokers, RF 3, acks=all).
+"""What recording costs: the same clients with and without it, in one run on real Kafka (3 brokers, RF 3, acks=all).
 
 Other load on the machine would drown a difference of a few per cent between two runs, so there is one run and the
-recorder is switched on and off every few seconds: each recorded slice is compared with the unrecorded one beside it, and
-the median of the ratios counts. CPU seconds per record are printed too: they hardly depend on what else runs.
+recorder is switched on and off every few seconds: each recorded slice is compared with the unrecorded one beside it,
+and the median of the ratios counts. CPU time per record is printed too: it hardly depends on what else runs.
 
     python -m pytest -s tests/benchmarks/benchmark_recording.py
 """
@@ -35,7 +35,7 @@ PAIRS = 15
 
 
 class Switched:
-    """A recorder that can be switched off in flight. Ops invoked while it was off have negative numbers and go nowhere."""
+    """A recorder that can be switched off in flight. What was invoked while it was off has a negative number."""
 
     def __init__(self, journal: JournalRecorder) -> None:
         self._journal = journal
@@ -85,7 +85,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackKafka]:
 
 def compare(kafka: LoopbackKafka, topic: str, journal: Path, settings: dict[str, Any]) -> tuple[float, float]:
     """(recorded rate, recorded / unrecorded): medians over pairs of neighbouring slices. Prints what it saw."""
-    kafka.create(topic, 4, 3, **{"min.insync.replicas": "2", "retention.bytes": "50000000", "segment.bytes": "10000000"})
+    kafka.create(
+        topic, 4, 3, **{"min.insync.replicas": "2", "retention.bytes": "50000000", "segment.bytes": "10000000"}
+    )
     journal.mkdir()
     with JournalRecorder(journal, run="benchmark", clock="here", writer=1, client="w1") as recorder:
         switched = Switched(recorder)

@@ -32,8 +32,12 @@ class LoopbackKafka:
         created.result(60)
 
     def delete(self, topic: str) -> None:
-        (deleted,) = AdminClient({"bootstrap.servers": self.bootstrap}).delete_topics([topic]).values()
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        (deleted,) = admin.delete_topics([topic]).values()
         deleted.result(60)
+        deadline = time.monotonic() + 60
+        while topic in admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < deadline, f"{topic} is still there"
 
 
 @contextmanager
@@ -95,7 +99,7 @@ def _wait_until_up(kafka: LoopbackKafka, brokers: int, within_s: float) -> None:
         try:
             if len(admin.list_topics(timeout=2).brokers) == brokers:
                 return
-        except Exception:  # noqa: BLE001 - not up yet, whatever the reason; the deadline tells
+        except Exception:
             if time.monotonic() > deadline:
                 raise
         assert time.monotonic() < deadline, f"fewer than {brokers} brokers after {within_s} s (pid {os.getpid()})"
