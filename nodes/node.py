@@ -15,7 +15,7 @@ Every verb is awaited and returns only when its effect is there (the process is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -111,6 +111,10 @@ class Node(Protocol):
 
     # short commands and files
     async def run(self, argv: tuple[str, ...], *, timeout: float, stdin: bytes = b"") -> Completed: ...
+    def attach(self, argv: Sequence[str]) -> list[str]:
+        """The command that runs argv in this node's network, to be started by the process that holds this handle, with that one's terminal."""
+        ...
+
     async def write(self, path: str, content: bytes) -> None: ...
     async def read(self, path: str) -> bytes: ...
     async def exists(self, path: str) -> bool: ...

@@ -1,20 +1,25 @@
-"""What the checker concluded, as people read it. An anomaly says in one sentence what went wrong and names the few ops that prove it.
+"""What the checker concluded, as people read it. An anomaly says in one sentence what went wrong and names the few
+ops that prove it.
 
-Verdicts form a lattice: invalid > unknown > valid (DESIGN decision 8). An empty history is never valid. `verdict.json` is `Verdict.as_json()`
-and is a public, versioned format:
+Verdicts form a lattice: invalid > unknown > valid (DESIGN decision 8). An empty history is never valid.
+`verdict.json` is `Verdict.as_json()` and is a public, versioned format:
 
     {"format": 1, "run": "2026-11-21T10-14-03-chaos-1f3a", "verdict": "invalid", "status": "judged", "reason": null,
-     "checks": [{"name": "lost-write", "verdict": "invalid", "engine": "spark-sql", "judged": 20000, "seconds": 0.8, "note": null}],
-     "anomalies": [{"type": "lost-write", "severity": "violation", "count": 200, "expected": false, "sentence": "...", "witnesses": [...]}],
+     "checks": [{"name": "lost-write", "verdict": "invalid", "engine": "spark-sql", "judged": 20000, "seconds": 0.8,
+                 "note": null}],
+     "anomalies": [{"type": "lost-write", "severity": "violation", "count": 200, "expected": false, "tolerated": false,
+                    "sentence": "...", "witnesses": [...]}],
      "counts": {"ops": {"ok": 1, "fail": 0, "info": 0}, "attempted": 1, "acknowledged": 1, "read": 1, "lost": 0},
-     "unavailability": [{"fault": 1, "name": "kill", "seconds": 2.1, ...}], "unjudged": [...]}
+     "unavailability": [{"fault": 1, "name": "kill", "targets": ["b1"], "writes_seconds": 2.1, "reads_seconds": null}],
+     "unjudged": ["..."]}
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
@@ -139,3 +144,80 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Any, place: str = "verdict.json") -> Verdict:
+        """The inverse of `as_json`. Raises VerdictError, naming `place` and the field, for anything that this format
+        does not allow.
+        """
+        if not isinstance(document, dict):
+            raise VerdictError(f"{place}: expected an object, found {_named(document)}")
+        if document.get("format") != VERDICT_FORMAT:
+            written = document.get("format", "no format number")
+            raise VerdictError(
+                f"{place}: written in format {written!r}; this krash reads format {VERDICT_FORMAT}: judge the run again"
+            )
+        verdict: Verdict = _read(cls, document, place)
+        _one_of(Validity, verdict.verdict, f"{place}.verdict")
+        _one_of(Status, verdict.status, f"{place}.status")
+        for index, check in enumerate(verdict.checks):
+            _one_of(Validity, check.verdict, f"{place}.checks[{index}].verdict")
+        for index, anomaly in enumerate(verdict.anomalies):
+            _one_of(Severity, anomaly.severity, f"{place}.anomalies[{index}].severity")
+        return verdict
+
+
+class VerdictError(ValueError):
+    """A verdict document is not what this format says; the message names the field and what was expected."""
+
+
+def _read(kind: Any, value: Any, place: str) -> Any:
+    """`value`, parsed from JSON, as the type `kind`: a dataclass, a list or dict of one, an optional, or a plain
+    type.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin is UnionType:
+        return None if value is None else _read(next(k for k in arguments if k is not type(None)), value, place)
+    if origin is list and isinstance(value, list):
+        return [_read(arguments[0], item, f"{place}[{index}]") for index, item in enumerate(value)]
+    if origin is dict and isinstance(value, dict):
+        return {key: _read(arguments[1], item, f"{place}.{key}") for key, item in value.items()}
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _read_fields(kind, value, place)
+    if kind is float and type(value) in (int, float) and value - value == 0:  # neither NaN nor infinite
+        return float(value)
+    if type(value) is kind and kind is not float:
+        return value
+    raise VerdictError(f"{place}: expected {_EXPECTED.get(origin or kind, 'an object')}, found {_named(value)}")
+
+
+def _read_fields(kind: Any, value: dict[str, Any], place: str) -> Any:
+    hints = get_type_hints(kind)
+    if unknown := sorted(value.keys() - hints.keys()):
+        raise VerdictError(f"{place}: unknown field {unknown[0]!r}; known are {', '.join(hints)}")
+    needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    if missing := [name for name in needed if name not in value]:
+        raise VerdictError(f"{place}: field {missing[0]!r} is missing")
+    return kind(**{name: _read(hints[name], item, f"{place}.{name}") for name, item in value.items()})
+
+
+_EXPECTED = {
+    str: "a text",
+    int: "an integer",
+    float: "a finite number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def _named(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _one_of(kind: type[StrEnum], value: str, place: str) -> None:
+    if value not in list(kind):
+        raise VerdictError(f"{place}: expected one of {', '.join(kind)}, found {_named(value)}")

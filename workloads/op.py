@@ -1,21 +1,24 @@
 """What clients did. An op is one request of one process, from invocation to completion.
 
-Why two times: an op takes effect at some instant between them, and that is all a checker may assume. An op whose completion never came
-(or came as "unknown") may still take effect at any later time, so it stays open to the end of the run.
+Why two times: an op takes effect at some instant between them, and that is all a checker may assume. An op whose
+completion never came (or came as "unknown") may still take effect at any later time, so it stays open to the end of the
+run.
 
 Three tables, each row keyed by `run`:
 
 * `ops`: one row per request.
-* `records`: one row per record that an op sent or read. A row repeats its op's times and outcome, so that the big checks (loss,
-  duplicates, order) read one table and never join ten million rows with ten million others.
+* `records`: one row per record that an op sent or read. A row repeats its op's times and outcome, so that the big
+  checks (loss, duplicates, order) read one table and never join ten million rows with ten million others.
 * `bounds`: what a partition's log spanned when somebody asked (ListOffsets), and how far a full read got.
 
-Example, one acknowledged send: `Op(op=7, client="c1", process=3, kind="send", phase="main", invoked_ns=10, completed_ns=25,
-outcome="ok", ...)` with `Record(op=7, kind="send", topic="log", partition=0, offset=41, value="log/0/3/12", sequence=12, ...)`.
+Example, one acknowledged send: `Op(op=7, client="w1.p0", process=3, kind="send", phase="main", invoked_ns=10,
+completed_ns=25, outcome="ok", ...)` with `Record(op=7, kind="send", topic="log", partition=0, offset=41,
+value="log/0/3/12", sequence=12, ...)`.
 
-Processes: a process does one op at a time and is retired after an unknown outcome. A pipelined client is many processes, one per slot in
-flight; order checks then use `client` and `sequence`, which grows per (client, topic, partition) in the order in which sends were invoked.
-Times are CLOCK_MONOTONIC nanoseconds of the clock domain named in `clock`.
+Processes: a process does one op at a time and is retired after an unknown outcome. A pipelined client is many
+processes, one per slot in flight; order checks then use `client` and `sequence`, which grows per (client, topic,
+partition) in the order in which sends were invoked. Times are CLOCK_MONOTONIC nanoseconds of the clock domain named in
+`clock`.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ class Op:
     run: str
     clock: str
     op: int  # unique in the run
-    client: str  # the client that sent it, e.g. "c1"
+    client: str  # the Kafka client instance that sent it (its client.id): node and instance, e.g. "w1.p0"
     process: int  # unique in the run, does one op at a time; retired after INFO
     kind: str  # OpKind
     phase: str  # Phase
@@ -135,8 +138,8 @@ RECORDS = pa.schema(
 class Bounds:
     """What one partition's log spanned at some instant of the op, and how far a read that followed it got.
 
-    A partition was read to its end when `read_to >= log_end`. `log_start` and `log_end` are None when ListOffsets failed
-    (`error` says how; UNKNOWN_TOPIC_OR_PARTITION on the final read means that the topic or partition is gone).
+    A partition was read to its end when `read_to >= log_end`. `log_start` and `log_end` are None when ListOffsets
+    failed (`error` says how; UNKNOWN_TOPIC_OR_PARTITION on the final read means that the topic or partition is gone).
     """
 
     run: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from nodes.backends import processes
@@ -117,6 +118,9 @@ class LocalNode(Home):
             raise NodeError(f"{self.name}: cannot run {argv[0]}: {error}") from error
         finally:
             self._beside.difference_update(started)
+
+    def attach(self, argv: Sequence[str]) -> list[str]:
+        return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.place.namespace}", "--", *argv]
 
     async def end(self) -> None:
         """Kill whatever is in the namespace, commands of `run` too."""

@@ -13,6 +13,7 @@ The process is `sh -c 'cd DISTRIBUTION && exec java ...'`: the class path is rel
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ from nodes.kafka.archive import archive_path, make_archive
 from nodes.kafka.distribution import Distribution, cache_root, cached_versions, exclusive, fetch_jars, locate
 from nodes.kafka.java import OLDEST, archive_flags, find_java, flags, requirement
 from nodes.kafka.last_words import last_words
-from nodes.kafka.version import LATEST, metadata_level
+from nodes.kafka.version import LATEST, metadata_level, release
 from nodes.node import Command, Node, NodeRequest
 from nodes.system import SystemUnavailable
 from nodes.topology import NodePlan, ServerRole, Topology
@@ -81,14 +82,15 @@ class KafkaSystem:
     async def prepare(self, node: Node, plan: NodePlan, topology: Topology, addresses: Mapping[str, str]) -> None:
         text = config.properties(plan, topology, addresses, data=node.absolute("data"))
         await node.write("etc/server.properties", text.encode())
-        for name, content in log_config.files(node.absolute(log_config.FILE)).items():
-            await node.write(f"etc/{name}", content.encode())
+        for name, configuration in log_config.files(node.absolute(log_config.FILE)).items():
+            await node.write(f"etc/{name}", configuration.encode())
         cluster = disk.cluster_id(addresses)
         meta = disk.meta_properties(cluster=cluster, node=plan.id, directory=disk.directory_id(cluster, plan.id))
         await self._write_meta(node, meta)
         if ServerRole.CONTROLLER in plan.roles:
-            for path, bootstrap in formats.bootstrap_files(locate(plan.version), topology.metadata_version).items():
-                await node.write(f"etc/format/{path}", bootstrap)
+            bootstrap = await asyncio.to_thread(formats.bootstrap_files, _oldest(topology), topology.metadata_version)
+            for path, content in bootstrap.items():
+                await node.write(f"etc/format/{path}", content)
             await self._write_format(node)
         self._java[node.name] = await _java_of(node)
 
@@ -137,6 +139,13 @@ class KafkaSystem:
     async def _write_format(self, node: Node) -> None:
         for path in await node.list("etc/format"):
             await node.write(f"data/{path}", await node.read(f"etc/format/{path}"))
+
+
+def _oldest(topology: Topology) -> Distribution:
+    """Formats all controllers: a cluster must not begin at a metadata.version that one of its nodes does not know."""
+    return min(
+        (locate(plan.version) for plan in topology.nodes), key=lambda distribution: release(distribution.version)
+    )
 
 
 def _heap_mib(plan: NodePlan) -> int:

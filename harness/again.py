@@ -1,0 +1,119 @@
+"""Commands on runs that are there already: judge again, report again, recover, list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness import terminal
+from harness.exits import ERROR, exit_code
+from harness.history import store
+from harness.history.rundir import list_runs
+from harness.judge_process import JudgeProcess
+from harness.publish import publish
+from harness.verdicts import read_verdict
+from reports.terminal import STYLES
+from reports.verdict import Validity, Verdict
+
+
+def check_runs(directories: Sequence[Path], *, as_json: bool) -> int:
+    """Judge run directories again, all in one Spark job; one line each. An unreadable one is an error, the others are still judged."""
+    console = Console(stderr=as_json, highlight=False)
+    answers = asyncio.run(_judge(list(directories)))
+    outcomes: list[tuple[Verdict | None, str]] = []
+    for directory, answer in zip(directories, answers, strict=True):
+        if "error" in answer:
+            outcomes.append((None, "harness-error"))
+            _tell_error(directory, str(answer["error"]), as_json=as_json)
+            continue
+        verdict = Verdict.from_json(answer["verdict"])
+        outcomes.append((verdict, verdict.status))
+        if as_json:
+            print(json.dumps({"run_dir": str(directory), **verdict.as_json()}))
+        else:
+            console.print(Text(str(directory), style="bold"))
+            terminal.print_verdict(console, verdict)
+        for complaint in publish(directory, verdict):
+            print(f"krash: {complaint}", file=sys.stderr)
+    return exit_code(outcomes)
+
+
+def _tell_error(directory: Path, error: str, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"run_dir": str(directory), "error": error}))
+    else:
+        print(f"krash: {directory}: {error}", file=sys.stderr)
+
+
+async def _judge(directories: list[Path]) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="krash-judge-") as scratch:
+        judge = JudgeProcess(Path(scratch) / "judge.log")
+        try:
+            return await judge.judge(directories)
+        finally:
+            await judge.close()
+
+
+def report_run(directory: Path) -> int:
+    """Write report.html and junit.xml again from verdict.json and the history."""
+    verdict = read_verdict(directory)
+    complaints = publish(directory, verdict)
+    for complaint in complaints:
+        print(f"krash: {complaint}", file=sys.stderr)
+    if not complaints:
+        print(directory / "report.html")
+    return ERROR if complaints else 0
+
+
+def recover_run(directory: Path, *, as_json: bool) -> int:
+    """Turn the journal of a run whose writers died into its history."""
+    finished = store.recover(directory)
+    if as_json:
+        print(json.dumps({"run_dir": str(directory), **asdict(finished)}))
+        return 0
+    if finished.already:
+        print(f"{directory}: was finished already; nothing was changed")
+        return 0
+    rows = ", ".join(f"{count:,} {table}" for table, count in finished.rows.items())
+    print(f"{directory}: recovered {rows}; {finished.never_completed:,} ops never completed")
+    for file, size in finished.torn.items():
+        print(
+            f"  {file}: the last {size} bytes were torn off when its writer died; nobody was told that they were written"
+        )
+    print(f"judge it with: krash check {directory}")
+    return 0
+
+
+def show_runs(out: Path, *, as_json: bool) -> int:
+    """List the runs below a directory, latest first."""
+    found = list_runs(out)
+    if as_json:
+        print(json.dumps([{**asdict(run), "path": str(run.path)} for run in found]))
+        return 0
+    if not found:
+        print(f"no runs in {out}; `krash run` makes one")
+        return 0
+    table = Table(box=None, header_style="bold")
+    for heading in ("run", "system", "state", "verdict", "status"):
+        table.add_column(heading)
+    for run in found:
+        style = STYLES[Validity(run.verdict)] if run.verdict else "dim"
+        table.add_row(
+            run.path.name,
+            run.system,
+            run.state,
+            Text(run.verdict or "not judged", style=style),
+            run.note or run.status or "",
+        )
+    Console(highlight=False, soft_wrap=True).print(table)
+    return 0

@@ -1,0 +1,268 @@
+"""The `krash` command. Each command parses its flags, imports what it needs and hands over; nothing heavy is imported before that.
+
+Exit codes (DESIGN decision 8): 0 valid, 1 invalid, 2 unknown (also no-data and not-reached), 3 harness error, hang or any exception, 64 bad
+usage, 130 interrupted. Over several paths: invalid > error > unknown > valid.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+EXIT_ERROR = 3
+EXIT_USAGE = 64
+EXIT_INTERRUPTED = 130
+
+# typer 0.29 brought its own copy of click; its public exceptions lead to the base classes whichever copy is in use.
+_UsageError = typer.BadParameter.__bases__[0]
+_AnyError = _UsageError.__bases__[0]
+
+app = typer.Typer(
+    name="krash",
+    help="Break a Kafka cluster on purpose and prove what it lost.\n\n"
+    "`krash run` deploys a cluster, breaks it while clients write and read, and gives a verdict with a report.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+kafka_app = typer.Typer(
+    help="Versions of Apache Kafka: which are known, which are on this machine, fetch one.", no_args_is_help=True
+)
+spec_app = typer.Typer(help="Specs: their JSON schema, and a spec with all defaults filled in.", no_args_is_help=True)
+app.add_typer(kafka_app, name="kafka")
+app.add_typer(spec_app, name="spec")
+
+RunDirectory = Annotated[
+    Path, typer.Argument(metavar="RUN_DIR", help="A run directory, e.g. runs/2026-11-21T10-14-03-chaos-1f3a.")
+]
+SpecFile = Annotated[Path | None, typer.Argument(metavar="[SPEC]", help="A YAML spec; see docs/spec.md and examples/.")]
+System = Annotated[
+    str | None, typer.Option(help="System under test, NAME:VERSION or NAME:/path/to/unpacked, e.g. kafka:3.9.2.")
+]
+Backend = Annotated[str | None, typer.Option(help="Where nodes run: local (network namespaces), docker, ssh.")]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Decides every random choice; the same seed gives the same plan.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one setting of the spec; may be repeated."),
+]
+Out = Annotated[Path, typer.Option(help="Where run directories go.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of text.")]
+
+
+@app.command()
+def run(
+    spec: SpecFile = None,
+    system: System = None,
+    backend: Backend = None,
+    seed: Seed = None,
+    time_limit: Annotated[str | None, typer.Option(help="Length of the fault phase, e.g. 60s or 5m.")] = None,
+    nemesis: Annotated[
+        str | None, typer.Option(help="Faults to mix, e.g. kill,partition,pause,wipe; `none` for no faults.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Records per second over all clients; `max` for as fast as it goes.")
+    ] = None,
+    settings: Set = None,
+    out: Out = Path("runs"),
+    replay: Annotated[
+        Path | None, typer.Option(metavar="RUN_DIR", help="Take spec, seed and recorded choices of an earlier run.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Deploy a cluster, break it while clients write and read, judge what they saw.
+
+    Without SPEC: three brokers, one controller, a mix of kills, pauses and partitions for a minute.
+
+    Example: `krash run examples/chaos.yaml --system kafka:3.9.2 --seed 7 --time-limit 30s`
+    """
+    from harness.run import Flags, run_spec
+
+    flags = Flags(
+        system=system,
+        backend=backend,
+        seed=seed,
+        time_limit=time_limit,
+        nemesis=nemesis,
+        rate=rate,
+        settings=tuple(settings or ()),
+    )
+    raise typer.Exit(run_spec(spec, flags, out=out, replay=replay, as_json=as_json))
+
+
+@app.command()
+def up(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[SPEC] [-- COMMAND...]", help="A spec, then a command.")
+    ] = None,
+    system: System = None,
+    backend: Backend = None,
+    settings: Set = None,
+    out: Out = Path("runs"),
+) -> None:
+    """Deploy a cluster and run COMMAND beside it, with KRASH_BOOTSTRAP set; without a command it stays up until Ctrl-C.
+
+    Point any client, tool or test suite at it; the command's exit code is handed through.
+
+    Example: `krash up --system kafka:3.4.1 -- python my_test.py`
+    """
+    from harness.up import up_spec
+
+    raise typer.Exit(up_spec(arguments or [], system=system, backend=backend, settings=tuple(settings or ()), out=out))
+
+
+@app.command()
+def check(
+    run_dirs: Annotated[
+        list[Path], typer.Argument(metavar="RUN_DIR...", help="Run directories to judge, in one Spark job.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Judge recorded runs again, with this krash's checker; rewrites their verdicts and reports.
+
+    Example: `krash check runs/*`
+    """
+    from harness.again import check_runs
+
+    raise typer.Exit(check_runs(run_dirs, as_json=as_json))
+
+
+@app.command()
+def report(run_dir: RunDirectory) -> None:
+    """Write report.html and junit.xml of a judged run again.
+
+    Example: `krash report runs/2026-11-21T10-14-03-chaos-1f3a`
+    """
+    from harness.again import report_run
+
+    raise typer.Exit(report_run(run_dir))
+
+
+@app.command()
+def recover(run_dir: RunDirectory, as_json: Json = False) -> None:
+    """Finish a run directory whose writer died: what reached the disk becomes a history that `krash check` judges.
+
+    Example: `krash recover runs/2026-11-21T10-14-03-chaos-1f3a && krash check runs/2026-11-21T10-14-03-chaos-1f3a`
+    """
+    from harness.again import recover_run
+
+    raise typer.Exit(recover_run(run_dir, as_json=as_json))
+
+
+@app.command()
+def runs(
+    out: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where run directories are.")] = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """List runs, latest first, with their verdicts.
+
+    Example: `krash runs`
+    """
+    from harness.again import show_runs
+
+    raise typer.Exit(show_runs(out, as_json=as_json))
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """What is on this machine, what each backend and fault needs, and what will and will not work here.
+
+    Example: `krash doctor`
+    """
+    from harness.doctor import show
+
+    raise typer.Exit(show(as_json=as_json))
+
+
+@app.command()
+def heal(
+    run_dir: Annotated[Path | None, typer.Argument(metavar="[RUN_DIR]", help="The crashed run.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Whatever any crashed run left on this machine.")] = False,
+) -> None:
+    """Undo what a crashed run left: containers, networks, rules. Only what krash itself made is touched.
+
+    Example: `krash heal --all`
+    """
+    from harness.heal import heal_runs
+
+    if (run_dir is None) == (not everything):
+        raise typer.BadParameter("name one RUN_DIR, or say --all")
+    raise typer.Exit(heal_runs(run_dir))
+
+
+@kafka_app.command("versions")
+def kafka_versions(as_json: Json = False) -> None:
+    """The versions krash was tried with, and which of them (and others) are on this machine.
+
+    Example: `krash kafka versions`
+    """
+    from harness.versions import show_versions
+
+    raise typer.Exit(show_versions(as_json=as_json))
+
+
+@kafka_app.command("fetch")
+def kafka_fetch(versions: Annotated[list[str], typer.Argument(metavar="VERSION...", help="e.g. 3.4.1")]) -> None:
+    """Fetch versions of Apache Kafka into the cache, so that a run needs no network.
+
+    Example: `krash kafka fetch 3.4.1 4.3.1`
+    """
+    from harness.versions import fetch_versions
+
+    raise typer.Exit(fetch_versions(versions))
+
+
+@spec_app.command("schema")
+def spec_schema() -> None:
+    """Print the JSON schema of a spec, for editors.
+
+    Example: `krash spec schema > krash.schema.json`
+    """
+    from harness.spec_show import show_schema
+
+    raise typer.Exit(show_schema())
+
+
+@spec_app.command("show")
+def spec_show(spec: SpecFile = None, settings: Set = None) -> None:
+    """Print a spec with all defaults filled in.
+
+    Example: `krash spec show examples/chaos.yaml --set seed=7`
+    """
+    from harness.spec_show import show_spec
+
+    raise typer.Exit(show_spec(spec, tuple(settings or ())))
+
+
+def main() -> NoReturn:
+    """Entry point of the console script: turns every way to fail into its exit code."""
+    sys.exit(_main())
+
+
+def _main() -> int:
+    try:
+        result = app(standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - an unexpected exception is exit code 3, never 1
+        if isinstance(error, _AnyError):
+            error.show()  # type: ignore[attr-defined]  # click's, see above
+            return EXIT_USAGE if isinstance(error, _UsageError) else EXIT_ERROR
+        return _failed(error)
+    return result if isinstance(result, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    from harness.errors import explain
+
+    return explain(error)
+
+
+if __name__ == "__main__":
+    main()

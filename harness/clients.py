@@ -1,0 +1,119 @@
+"""The client processes of a run, one per client node: start them, follow their counters, stop them, notice when one dies.
+
+Each runs `python -m harness.client CONFIG` in its node and prints its counters as JSON lines; they are added up here and handed on, for the
+progress line, for triggers that count ops, and for the achieved rate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from nodes.node import Command, Gone, Node
+
+STOP_DEADLINE = 60.0  # seconds for a client to finish what is in flight
+
+
+class ClientDied(Exception):
+    """A client process ended on its own; the message holds its last words."""
+
+
+@dataclass(kw_only=True)
+class ClientGroup:
+    """Client processes of one phase. `configs`: node name -> the JSON configuration of harness/client.py."""
+
+    nodes: Mapping[str, Node]
+    configs: Mapping[str, Mapping[str, Any]]
+    on_progress: Callable[[Mapping[str, int]], None]
+    _counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    _last_words: dict[str, str] = field(default_factory=dict)
+    _followers: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def start(self) -> None:
+        await asyncio.gather(*(self._start(name) for name in self.configs))
+
+    async def _start(self, name: str) -> None:
+        node, config = self.nodes[name], self.configs[name]
+        file, log = f"etc/client-{config['phase']}.json", f"log/client-{config['phase']}.log"
+        await node.write(file, json.dumps(config).encode())
+        await node.start(Command(argv=(*node.python, "-m", "harness.client", node.absolute(file)), log=log))
+        self._followers.append(asyncio.create_task(self._follow(name, log)))
+
+    async def _follow(self, name: str, log: str) -> None:
+        async with aclosing(self.nodes[name].lines(log)) as lines:  # type: ignore[type-var]  # every implementation is a generator
+            async for line in lines:
+                self._heard(name, line)
+
+    def _heard(self, name: str, line: str) -> None:
+        self._last_words[name] = line
+        if not line.startswith("{"):
+            return
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return
+        counters = message.get("progress")
+        if isinstance(counters, dict):
+            self._counters[name] = counters
+            self.on_progress(self.totals())
+
+    def totals(self) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for counters in self._counters.values():
+            total.update(counters)
+        return dict(total)
+
+    async def first_exit(self) -> None:
+        """Wait until a client process ends on its own; raises ClientDied."""
+        waits = [asyncio.create_task(self._exit_of(name)) for name in self.configs]
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in done:
+                wait.result()
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _exit_of(self, name: str) -> None:
+        gone = await self.nodes[name].exited()
+        raise ClientDied(self._obituary(name, gone))
+
+    def _obituary(self, name: str, gone: Gone) -> str:
+        return f"client {name} ended with code {gone.code}: {self._last_words.get(name, 'it said nothing')}"
+
+    async def finish(self, *, deadline: float) -> None:
+        """Wait until every client ended by itself with code 0; raises ClientDied otherwise, or after `deadline` seconds."""
+        try:
+            async with asyncio.timeout(deadline):
+                ended = {name: await self.nodes[name].exited() for name in self.configs}
+        except TimeoutError:
+            await asyncio.gather(*(self.nodes[name].kill() for name in self.configs))
+            raise ClientDied(f"{', '.join(self.configs)} did not end within {deadline:g} s") from None
+        finally:
+            await self._stop_following()
+        for name, gone in ended.items():
+            if gone.code != 0:
+                raise ClientDied(self._obituary(name, gone))
+
+    async def stop(self) -> None:
+        """Ask every client to finish what is in flight and end; kills what does not within the deadline."""
+        codes = await asyncio.gather(
+            *(self.nodes[name].stop(timeout=STOP_DEADLINE) for name in self.configs), return_exceptions=True
+        )
+        await self._stop_following()
+        for name, code in zip(self.configs, codes, strict=True):
+            if isinstance(code, BaseException):
+                await self.nodes[name].kill()
+                raise ClientDied(f"client {name} did not end within {STOP_DEADLINE:g} s of being asked to: {code}")
+            if code not in (0, None):
+                raise ClientDied(self._obituary(name, Gone(code=code)))
+
+    async def _stop_following(self) -> None:
+        for follower in self._followers:
+            follower.cancel()
+        await asyncio.gather(*self._followers, return_exceptions=True)

@@ -1,0 +1,31 @@
+"""`krash heal`: remove what a crashed run left on this machine. Only things that carry a run's label are touched.
+
+On the local backend nothing can be left (its namespaces die with the run); containers and networks of the docker
+backend outlive a SIGKILL of krash, and rules on SSH hosts outlive everything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import plugins
+from harness.history.rundir import read_run_info
+from harness.plugins import Group
+
+
+def heal_runs(directory: Path | None) -> int:
+    """Sweep one run, or (None) every run of every backend. Prints what was removed."""
+    removed: list[str] = []
+    if directory is not None:
+        info = read_run_info(directory)
+        removed += plugins.load(Group.BACKENDS, info.spec["backend"]).sweep(info.run)
+    else:
+        for name in plugins.registered(Group.BACKENDS):
+            backend = plugins.load(Group.BACKENDS, name)
+            for run in sorted({leftover.run for leftover in backend.leftovers()}):
+                removed += backend.sweep(run)
+    for what in removed:
+        print(f"removed {what}")
+    if not removed:
+        print("nothing was left to heal")
+    return 0

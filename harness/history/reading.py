@@ -1,0 +1,93 @@
+"""Open a run to judge or show it: all of its form is checked here, so that no later stage meets a surprise.
+
+A missing column, a wrong type, a truncated or foreign file, a flipped byte (pages carry checksums), rows of another
+run: each is a HistoryError with the file and, where there is one, the row group. Nothing is ever changed by reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history.errors import HistoryError
+from harness.history.rundir import HISTORY, JOURNAL, RunInfo, read_run_info
+from harness.history.tables import TABLES
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """A finished run. `files`: table -> its Parquet files, never none; columns as the table's owner says, or more."""
+
+    path: Path
+    info: RunInfo
+    files: dict[str, list[Path]]
+    rows: dict[str, int]  # table -> rows
+
+    def table(self, name: str) -> pa.Table:
+        """A whole table in memory: for faults, events and small runs."""
+        columns = TABLES[name].schema.names
+        return pa.concat_tables([pq.ParquetFile(path).read(columns=columns) for path in self.files[name]])
+
+
+def open_run(run_dir: Path, *, deep: bool = True) -> History:
+    """Check a run directory and say where its tables are. `deep`: read every page; otherwise only what footers tell."""
+    info = read_run_info(run_dir)
+    if (run_dir / JOURNAL).is_dir():
+        raise HistoryError(run_dir / JOURNAL, "", f"this run is not finished; try: krash recover {run_dir}")
+    found = check_tables(run_dir / HISTORY, info.run, deep=deep)
+    return History(
+        path=run_dir,
+        info=info,
+        files={name: list(files) for name, files in found.items()},
+        rows={name: sum(files.values()) for name, files in found.items()},
+    )
+
+
+def check_tables(history: Path, run: str, *, deep: bool = True) -> dict[str, dict[Path, int]]:
+    """Table -> file -> rows, of all tables; HistoryError when anything is not as it should be."""
+    found: dict[str, dict[Path, int]] = {}
+    for name, table in TABLES.items():
+        paths = sorted((history / name).glob("*.parquet"))
+        if not paths:
+            raise HistoryError(history / name, "", "no Parquet files: this part of the history is missing")
+        found[name] = {path: _check_file(path, table.schema, run, deep=deep) for path in paths}
+    return found
+
+
+def _check_file(path: Path, schema: pa.Schema, run: str, *, deep: bool) -> int:
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryError(path, "", f"not a whole Parquet file (truncated or foreign): {error}") from error
+    with file:
+        present = file.schema_arrow
+        for wanted in schema:
+            if present.get_field_index(wanted.name) < 0:
+                raise HistoryError(path, f"column {wanted.name}", "missing")
+            kind = present.field(wanted.name).type
+            if kind != wanted.type:
+                raise HistoryError(path, f"column {wanted.name}", f"expected {wanted.type}, found {kind}")
+        for group in range(file.num_row_groups):
+            _check_row_group(path, file, group, schema, run, deep=deep)
+        return int(file.metadata.num_rows)
+
+
+def _check_row_group(path: Path, file: pq.ParquetFile, group: int, schema: pa.Schema, run: str, *, deep: bool) -> None:
+    where = f"row group {group}"
+    leaves = [file.schema.column(leaf).path for leaf in range(len(file.schema))]
+    found = file.metadata.row_group(group).column(leaves.index("run")).statistics
+    if found is not None and found.has_min_max and not found.min == found.max == run:
+        raise HistoryError(path, where, f"has rows of run {found.min}, not of {run}")
+    if not deep:
+        return
+    try:
+        batch = file.read_row_group(group, columns=schema.names)
+        batch.validate()
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryError(path, where, f"cannot be read: {error}") from error
+    for wanted in schema:
+        if not wanted.nullable and batch[wanted.name].null_count:
+            raise HistoryError(path, f"{where}, column {wanted.name}", "has empty cells that may not be empty")

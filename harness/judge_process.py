@@ -1,0 +1,81 @@
+"""The judge as seen from the supervisor: a Spark process that warms up while the workload runs, so that the verdict follows the drain.
+
+The process is `python -m harness.checker.process`; requests and answers are JSON lines on its pipes. It ends when its
+input closes, so it can never outlive us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ANSWER_LIMIT = 64 << 20  # bytes of one verdict
+
+
+class JudgeError(Exception):
+    """The judge could not judge; the message says why and, where it is a file's fault, which."""
+
+
+class JudgeProcess:
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Begin warming up; returns at once."""
+        if self._process is None:
+            with self._log.open("ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "harness.checker.process",
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    limit=ANSWER_LIMIT,
+                    start_new_session=True,
+                )
+
+    async def judge(self, directories: list[Path]) -> list[dict[str, Any]]:
+        """Have run directories judged in one Spark job; one answer each, in order. Raises JudgeError when the process dies."""
+        await self.start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        request = {"judge": [str(directory.resolve()) for directory in directories]}
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            await self._process.stdin.drain()
+        except ConnectionError:
+            raise JudgeError(f"the judge's process died; see {self._log}") from None
+        answers: list[dict[str, Any]] = []
+        while len(answers) < len(directories):
+            answer = await self._answer()
+            if "run_dir" in answer:
+                answers.append(answer)
+        return answers
+
+    async def _answer(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while True:
+            line = await self._process.stdout.readline()
+            if not line:
+                raise JudgeError(f"the judge's process died with code {await self._process.wait()}; see {self._log}")
+            if line.startswith(b"{"):
+                answer: dict[str, Any] = json.loads(line)
+                return answer
+
+    async def close(self) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            try:
+                async with asyncio.timeout(20):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+            self._process = None

@@ -1,0 +1,286 @@
+"""`krash run`: from a spec to a judged and reported run directory.
+
+    spec + flags -> Spec -> what is missing here? -> jars -> run directory -> supervisor (stage inside) -> history -> verdict -> report
+
+Nothing is started before everything that can be checked was checked. After the stage ended, however it ended, what it
+recorded is judged, and the report is written; a report that fails is told but never changes the verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from harness import plugins, terminal
+from harness.doctor import missing_for
+from harness.environment import environment
+from harness.errors import CommandError, UsageError
+from harness.exits import exit_code
+from harness.history import store
+from harness.history.errors import HistoryError
+from harness.history.rundir import RunInfo, create_run, read_run_info, update_run_info
+from harness.judge_process import JudgeError, JudgeProcess
+from harness.plugins import Group
+from harness.publish import publish
+from harness.replayed import keep_replayed
+from harness.spec import Spec
+from harness.spec_file import load_spec, parse_setting
+from harness.supervisor import Ending, Supervisor, stage_command
+from harness.verdicts import write_failed
+from nemesis.settings import from_names
+from nodes.topology import Topology
+from reports.verdict import Verdict
+
+# `krash run` without a spec: what shows most in a minute, with settings that promise to lose nothing.
+BUILTIN: Mapping[str, Any] = {
+    "name": "quick",
+    "topics": [{"name": "log", "partitions": 4, "config": {"min.insync.replicas": 2}}],
+    "nemesis": {"mix": {"faults": ["kill", "pause", "partition"]}},
+}
+DEPLOY_LIMIT = 300.0  # seconds; with what the spec allows for its phases, the longest a stage may take
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """The flags of `krash run` that override the spec; None leaves it alone."""
+
+    system: str | None = None
+    backend: str | None = None
+    seed: int | None = None
+    time_limit: str | None = None
+    nemesis: str | None = None
+    rate: str | None = None
+    settings: tuple[str, ...] = ()
+
+    def overrides(self) -> dict[str, Any]:
+        """Dotted path -> value, as spec_file.load_spec takes them; `--set` has the last word."""
+        put: dict[str, Any] = {}
+        for name in ("system", "backend", "seed", "time_limit"):
+            if (value := getattr(self, name)) is not None:
+                put[name] = value
+        if self.nemesis is not None:
+            put["nemesis"] = _mix(self.nemesis)
+        if self.rate is not None:
+            put["rate"] = None if self.rate == "max" else self.rate
+        return put | dict(parse_setting(text) for text in self.settings)
+
+
+def _mix(names: str) -> dict[str, Any]:
+    try:
+        settings = from_names(names)
+    except ValidationError as error:
+        raise UsageError("--nemesis: " + "; ".join(item["msg"] for item in error.errors())) from None
+    return settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | None, as_json: bool) -> int:
+    """Run a spec to its end; returns the exit code (DESIGN decision 8)."""
+    console = Console(stderr=as_json, highlight=False)
+    spec, recorded = _what_to_run(spec_file, flags, replay)
+    prepared = prepare(spec, console, out=out, quiet=as_json, replayed=recorded)
+    verdict, ending = asyncio.run(_run(prepared, console, quiet=as_json))
+    code = exit_code([(verdict, ending.status)])
+    if as_json:
+        print(json.dumps({"run_dir": str(prepared.directory), "exit": code, **verdict.as_json()}))
+    else:
+        again = f"krash run --replay {shlex.quote(str(prepared.directory))}"
+        terminal.print_verdict(console, verdict, report=str(prepared.directory / "report.html"), again=again)
+    return code
+
+
+def _what_to_run(spec_file: Path | None, flags: Flags, replay: Path | None) -> tuple[Spec, Path | None]:
+    """The spec, and the run whose choices are to be taken again."""
+    if replay is None:
+        return load_spec(spec_file, settings={**({} if spec_file else BUILTIN), **flags.overrides()}), None
+    if spec_file is not None:
+        raise UsageError("--replay takes the spec of the earlier run; leave SPEC out")
+    info = read_run_info(replay)
+    return load_spec(None, settings={**info.spec, "seed": info.seed, **flags.overrides()}), replay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A run that may start: everything it needs is here, and its directory holds run.json."""
+
+    spec: Spec
+    directory: Path
+    backend: Any  # the Backend class
+
+
+def prepare(
+    spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: Path | None, purpose: str = "run"
+) -> Prepared:
+    """Check what the machine lacks, fetch what is needed, make the run directory. Raises CommandError naming the remedy."""
+    display = terminal.PhaseDisplay(console, quiet=quiet)
+    backend, system_class = plugins.load(Group.BACKENDS, spec.backend), plugins.load(Group.SYSTEMS, spec.system_name)
+    _refuse_what_is_missing(spec)
+    _mention_leftovers(backend, console)
+    system = system_class()
+    topology = spec.topology(system_class.default_version())
+    display.begin("fetch")
+    for version in sorted({node.version for node in topology.nodes}):
+        display.say(f"{spec.system_name} {version}")
+        system.fetch(version, progress=display.say)
+    display.end()
+    directory = _make_directory(spec, topology, out, purpose)
+    if replayed is not None:
+        keep_replayed(directory, replayed)
+    return Prepared(spec=spec, directory=directory, backend=backend)
+
+
+def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> Path:
+    started = datetime.now(UTC)
+    run = f"{started:%Y-%m-%dT%H-%M-%S}-{spec.name}-{secrets.token_hex(2)}"
+    info = RunInfo(
+        run=run,
+        spec=spec.model_dump(mode="json", by_alias=True),
+        seed=spec.seed if spec.seed is not None else secrets.randbits(31),
+        system=spec.system_name,
+        versions={node.name: node.version for node in topology.nodes},
+        topics=[
+            {
+                "name": topic.name,
+                "partitions": topic.partitions,
+                "replication": topic.replication,
+                "config": dict(topic.config),
+            }
+            for topic in topology.topics
+        ],
+        started_at=started.isoformat(timespec="seconds"),
+        environment=environment(),
+        command=["krash", *sys.argv[1:]],
+        more={
+            "purpose": purpose,
+            "status": "harness-error",
+            "reason": "the run never ended; `krash recover` finishes its directory",
+        },
+    )
+    create_run(out / run, info)
+    return out / run
+
+
+def _refuse_what_is_missing(spec: Spec) -> None:
+    missing = missing_for(spec.backend, spec.system_name)
+    if missing:
+        lines = [f"  {item.name}: {item.found}\n    {item.remedy}" for item in missing]
+        raise CommandError(
+            f"this machine lacks what {spec.system_name} on the {spec.backend} backend needs:\n"
+            + "\n".join(lines)
+            + "\n`krash doctor` shows the whole table."
+        )
+
+
+def _mention_leftovers(backend: Any, console: Console) -> None:
+    left = backend.leftovers()
+    if left:
+        runs = sorted({item.run for item in left})
+        console.print(
+            f" note      {len(left)} things of crashed runs are still here ({', '.join(runs)}); `krash heal --all` removes them"
+        )
+
+
+class _Listener:
+    """Shows what the stage says, and starts the judge when the workload begins."""
+
+    def __init__(self, display: terminal.PhaseDisplay, judge: JudgeProcess, spec: Spec) -> None:
+        self._display = display
+        self._judge = judge
+        self._spec = spec
+        self._phase = ""
+        self._first = 0.0  # when the clients' first counters came
+        self._fault = ""
+        self._faults: list[str] = []
+        self._counters: Mapping[str, Any] = {}
+        self.warming: asyncio.Task[None] | None = None
+
+    def heard(self, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "phase":
+            if self._phase == "workload":
+                self._fault = f" · broken: {', '.join(self._faults)}" if self._faults else ""
+                self._show()
+            self._fault, self._phase = "", message["name"]
+            self._display.begin(message["name"], message.get("text", ""))
+            if message["name"] == "workload":
+                self.warming = asyncio.create_task(self._judge.start())
+        elif kind == "say":
+            self._display.say(message["text"])
+        elif kind == "note":
+            self._display.note(message["text"])
+        elif kind == "progress":
+            self._counters = message["counters"]
+            self._first = self._first or time.monotonic()
+            self._show()
+        elif kind == "fault":
+            if message["status"] in {"failed", "refused"}:
+                self._display.note(f"{message['name']}: {message['sentence']}")
+            if message["status"] == "active":
+                self._faults.append(" ".join([message["name"], *message["targets"]]))
+            self._fault = f" · now: {self._faults[-1]}" if message["status"] == "active" else ""
+            self._show()
+
+    def _show(self) -> None:
+        if self._phase == "drain":
+            self._display.say(f"{self._counters.get('read', 0):,} records read back")
+        else:
+            seconds = time.monotonic() - self._first
+            self._display.say(terminal.progress_line(self._counters, seconds, self._spec.rate) + self._fault)
+
+    def interrupted(self, times: int) -> None:
+        self._display.note(
+            "interrupted: healing and draining what can be; Ctrl-C again to stop at once"
+            if times == 1
+            else "stopping at once"
+        )
+
+
+async def _run(prepared: Prepared, console: Console, *, quiet: bool) -> tuple[Verdict, Ending]:
+    spec, directory = prepared.spec, prepared.directory
+    display = terminal.PhaseDisplay(console, quiet=quiet)
+    judge = JudgeProcess(directory / "judge.log")
+    listener = _Listener(display, judge, spec)
+    supervisor = Supervisor(
+        stage=stage_command(directory),
+        enclose=prepared.backend.enclose,
+        log=directory / "stage.log",
+        listener=listener,
+        limit=DEPLOY_LIMIT + spec.time_limit + spec.recovery_limit + 2 * spec.drain_limit,
+    )
+    try:
+        ending = await supervisor.run()
+        if listener.warming is not None:
+            await listener.warming
+        display.begin("judge")
+        update_run_info(directory, status=ending.status, reason=ending.reason)
+        verdict = await _judged(directory, judge)
+        display.say(f"{len(verdict.checks)} checks")
+        display.end()
+    finally:
+        await judge.close()
+    for complaint in publish(directory, verdict):
+        console.print(f" note      {complaint}", soft_wrap=True)
+    return verdict, ending
+
+
+async def _judged(directory: Path, judge: JudgeProcess) -> Verdict:
+    """History written out and judged; where that fails, the verdict is unknown and says why."""
+    try:
+        await asyncio.to_thread(store.finish, directory)
+        (answer,) = await judge.judge([directory])
+    except (HistoryError, JudgeError) as error:
+        return write_failed(directory, str(error))
+    if "error" in answer:
+        return write_failed(directory, str(answer["error"]))
+    return Verdict.from_json(answer["verdict"])

@@ -1,0 +1,76 @@
+"""`krash spec schema` and `krash spec show`, and the table of settings that docs/spec.md is generated from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from harness import plugins
+from harness.plugins import Group
+from harness.spec import Spec
+from harness.spec_file import load_spec, parse_setting
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of a spec, the settings of the `log` workload included."""
+    whole = Spec.model_json_schema()
+    settings = plugins.load(Group.WORKLOADS, "log").Settings.model_json_schema()
+    section = whole["$defs"]["WorkloadSection"]
+    section["properties"] |= settings["properties"]
+    whole["$defs"] |= settings.get("$defs", {})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def show_schema() -> int:
+    print(json.dumps(schema(), indent=2))
+    return 0
+
+
+def show_spec(spec: Path | None, settings: tuple[str, ...]) -> int:
+    filled = load_spec(spec, settings=dict(parse_setting(text) for text in settings))
+    YAML(typ="safe", pure=True).dump(filled.model_dump(mode="json", by_alias=True), sys.stdout)
+    return 0
+
+
+def as_yaml(spec: Spec) -> str:
+    text = StringIO()
+    YAML(typ="safe", pure=True).dump(spec.model_dump(mode="json", by_alias=True), text)
+    return text.getvalue()
+
+
+def settings_table() -> Iterator[str]:
+    """Markdown rows `| setting | default | meaning |` for every setting of a spec, in order."""
+    whole = schema()
+    yield "| setting | default | meaning |"
+    yield "|---|---|---|"
+    yield from _rows(whole, whole, "")
+
+
+def _rows(whole: dict[str, Any], model: dict[str, Any], prefix: str) -> Iterator[str]:
+    for name, setting in model.get("properties", {}).items():
+        default = json.dumps(setting["default"]) if "default" in setting else ""
+        below = list(_models(whole, setting))
+        shown = "" if below else f"`{default}`" if default else "required" if name in model.get("required", []) else ""
+        yield f"| `{prefix}{name}` | {shown} | {setting.get('description', '')} |"
+        for found, many in below:
+            yield from _rows(whole, found, f"{prefix}{name}{'[]' if many else ''}.")
+
+
+def _models(whole: dict[str, Any], setting: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """The object models a setting may hold, each with whether it is a list of them."""
+    many = setting.get("type") == "array"
+    options = [setting, *setting.get("anyOf", []), *setting.get("allOf", [])]
+    if isinstance(setting.get("items"), dict):
+        options += [setting["items"], *setting["items"].get("anyOf", [])]
+    for option in options:
+        reference = option.get("$ref", "")
+        if reference.startswith("#/$defs/"):
+            found = whole["$defs"][reference.removeprefix("#/$defs/")]
+            if "properties" in found:
+                yield found, many

@@ -1,0 +1,189 @@
+"""What the words of a report mean, for a reader who sees them for the first time: one plain paragraph each, and what
+to do next.
+
+Types that are not in these tables (a plug-in's own checks and faults) still get a card; it only says less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reports.verdict import Status, Validity
+from reports.wording import one_line, plural
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """`asks`: what the check wants to know. `one`, `many`: how a count of anomalies reads, after the number. `meaning`:
+    what such an anomaly is. `next`: what to do.
+    """
+
+    asks: str
+    one: str
+    many: str
+    meaning: str
+    next: str
+
+
+ANOMALIES = {
+    "lost-write": Explanation(
+        asks="Is every acknowledged record still there after the faults?",
+        one="acknowledged record was lost",
+        many="acknowledged records were lost",
+        meaning="The cluster told the client that the record was stored, and after every fault had been healed a "
+        "complete read of the partition did not contain it. This is data loss.",
+        next="Look in the timeline for the election just before: who became leader, and was that broker in the ISR "
+        "and in possession of the record? Then compare min.insync.replicas, acks and unclean.leader.election.enable "
+        "with what you meant to run.",
+    ),
+    "duplicate": Explanation(
+        asks="Is every value stored only once?",
+        one="record is stored twice",
+        many="records are stored twice",
+        meaning="One value, sent once by the client, is in the log at two offsets. Without idempotence a retried "
+        "request can do this; with enable.idempotence=true it must not happen.",
+        next="See whether the producer was idempotent and whether a leader changed between the two offsets.",
+    ),
+    "inconsistent-offset": Explanation(
+        asks="Does every offset hold one value for everybody?",
+        one="offset holds two different values",
+        many="offsets hold two different values",
+        meaning="Two readers, or a reader and an acknowledgement, saw different values at the same offset of the same "
+        "partition. The replicas' logs diverged, and part of the log was rewritten after it had been seen.",
+        next="Find the leader epoch of each value: the log was cut and written again between them.",
+    ),
+    "phantom-value": Explanation(
+        asks="Was every value that was read also sent?",
+        one="value was read that nobody sent",
+        many="values were read that nobody sent",
+        meaning="A reader got a value that no client of this run ever sent: corruption, or a topic that something "
+        "else writes to.",
+        next="Look at the raw value and at the partition's log segments in the node's directory.",
+    ),
+    "aborted-read": Explanation(
+        asks="Do records that were refused stay out of the log?",
+        one="record that was refused was read",
+        many="records that were refused were read",
+        meaning="The send failed for sure, as the broker told the client, and yet the value is in the log.",
+        next="Check the error that the client got, and whether that error really promises that nothing was stored.",
+    ),
+    "nonmonotonic-poll": Explanation(
+        asks="Do consumers only ever move forward?",
+        one="poll went backwards",
+        many="polls went backwards",
+        meaning="A consumer that was not moved by anybody got an offset at or below one that it had read before.",
+        next="Look for a truncation or a reset of the consumer's position at that time.",
+    ),
+    "poll-skip": Explanation(
+        asks="Do consumers see every record on their way?",
+        one="poll skipped records",
+        many="polls skipped records",
+        meaning="A consumer went from one offset to a later one and never saw records in between that do exist.",
+        next="Look for a change of leader at that time, and at the fetch responses' log start and high watermark.",
+    ),
+    "producer-reorder": Explanation(
+        asks="Does the log keep each producer's order?",
+        one="pair of records is in the wrong order",
+        many="pairs of records are in the wrong order",
+        meaning="One producer sent A before B to one partition, and B is stored before A. Without idempotence and "
+        "with several requests in flight a retry can do this.",
+        next="See enable.idempotence and max.in.flight.requests.per.connection in the configuration below.",
+    ),
+    "nonlinearizable": Explanation(
+        asks="Does the order of the log agree with real time?",
+        one="pair of operations contradicts real time",
+        many="pairs of operations contradict real time",
+        meaning="A record acknowledged before another was even sent has the higher offset, or a read saw less than "
+        "what was complete before it began: no order of the log agrees with the clock.",
+        next="The witness operations are the smallest contradiction: compare their times with the elections.",
+    ),
+    "unavailable": Explanation(
+        asks="How long did nothing succeed after each fault?",
+        one="unavailable window",
+        many="unavailable windows",
+        meaning="For this long after a fault took effect no operation succeeded. It breaks no promise unless the spec "
+        "sets a bound.",
+        next="Compare the window with the session and request timeouts, and with the time to elect a leader.",
+    ),
+}
+_ALIASES = {
+    "log-linearizability": "nonlinearizable",
+    "linearizability": "nonlinearizable",
+    "log-order": "nonlinearizable",
+}
+_OTHER_ANOMALY = Explanation(
+    asks="",
+    one="anomaly of type",
+    many="anomalies of type",
+    meaning="A check that this report has no description of found this; its sentence and witnesses say what it saw.",
+    next="Start from the witness operations, and see the documentation of the check.",
+)
+
+
+def anomaly(kind: str) -> Explanation:
+    return ANOMALIES.get(_ALIASES.get(kind, kind), _OTHER_ANOMALY)
+
+
+FAULTS = {
+    "partition": "Packets between nodes are stopped; both sides keep running.",
+    "kill": "The process is killed with SIGKILL (kill -9), then started again. Its disk is kept.",
+    "restart": "The process is stopped properly, then started again.",
+    "pause": "The process is frozen (SIGSTOP), as in a long garbage collection, then goes on.",
+    "wipe": "The node loses its disk and comes back empty, as after a replaced drive.",
+    "roll-back": "The node's disk goes back to an earlier copy, as after a restored snapshot.",
+    "power-loss": "The process is killed and everything it had not yet synced to disk is gone.",
+    "upgrade": "The node is restarted on another version.",
+}
+
+
+def counted(kind: str, count: int) -> str:
+    """ "200 acknowledged records were lost", or "3 anomalies of type own-check"."""
+    explanation = anomaly(kind)
+    said = plural(count, explanation.one, explanation.many)
+    return f"{said} {one_line(kind, 80)}" if explanation is _OTHER_ANOMALY else said
+
+
+def question(check: str) -> str | None:
+    """What a check asks, where this table knows it."""
+    explanation = anomaly(check)
+    return None if explanation is _OTHER_ANOMALY else explanation.asks
+
+
+def fault(name: str) -> str | None:
+    """What a fault does, by the start of its name ("partition-isolate" is a partition)."""
+    flat = name.replace("_", "-").replace("rollback", "roll-back")
+    return next((meaning for start, meaning in FAULTS.items() if flat.startswith(start)), None)
+
+
+STATUSES = {
+    Status.JUDGED: "The run came to its end and its history was judged.",
+    Status.NO_DATA: "There was nothing to judge: no history was recorded. That is never counted as valid.",
+    Status.NOT_REACHED: "The situation that this run was to bring about did not come about, so it shows nothing.",
+    Status.HANG: "The run did not come to an end by its deadline.",
+    Status.HARNESS_ERROR: "krash itself, or the machine under it, failed: this alone says nothing about the system.",
+    Status.INTERRUPTED: "The run was stopped before its end. What had been recorded until then was judged.",
+}
+
+VERDICTS = {
+    Validity.VALID: "Nothing that was checked went wrong.",
+    Validity.UNKNOWN: "No violation was found, but not everything could be judged.",
+    Validity.INVALID: "The system broke a promise.",
+}
+
+GLOSSARY = {
+    "acknowledged": "the cluster told the client that the record is stored",
+    "broker": "a node that stores records and serves clients",
+    "controller": "a node that decides who leads each partition",
+    "election": "a partition gets another leader",
+    "fault": "something krash broke on purpose; its proof is what was observed when it took effect",
+    "ISR": "in-sync replicas: the copies of a partition that are up to date, from which a new leader is chosen",
+    "leader": "the broker that takes the writes of a partition; the other replicas copy from it",
+    "leader epoch": "a number that grows with each election of a partition",
+    "lost": "acknowledged, and absent from a complete read after all faults had healed",
+    "offset": "the place of a record in its partition, counted from 0",
+    "op": "one request of one client: ok (it happened), failed (it surely did not) or unknown (it may have)",
+    "p50, p95, p99": "the latency that 50, 95 or 99 of 100 requests did not exceed",
+    "partition": "one log of a topic, written log-N here; also a fault that cuts the network between nodes",
+    "process": "one sequence of requests, one at a time; after an unknown outcome a new process takes over",
+    "witness": "one of the operations that prove an anomaly",
+}

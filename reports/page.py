@@ -1,0 +1,382 @@
+"""The report: one HTML file that opens from disk, offline, without a script.
+
+Order of the page is the order of a reader's questions: what is the verdict, what went wrong, when, what was broken,
+how did it behave, what exactly was run and how do I run it again. A newcomer reads the sentences; an engineer finds
+op ids, offsets and file names.
+
+Safety: the template escapes everything (autoescape), and before that every text passes `visible` and `clip` (the
+environment's `finalize`), so that no value can act, hide or fill the disk. The CSP forbids scripts and every request.
+Size: whatever the history, the page stays below `SIZE_LIMIT`; when it would not, `DETAILS` gives up witnesses first
+and drawings last, and the page says so.
+
+    Path("report.html").write_text(render(gather(run, verdict, run_dir / "history")), encoding="utf-8")
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from nemesis.fault import FaultRow
+from reports import explain, plots, timeline
+from reports.evidence import Evidence, node_name
+from reports.spans import Span
+from reports.verdict import AnomalySummary, Severity, Status, Unavailability, Validity, Verdict
+from reports.witness import OPS_PER_WITNESS, WitnessOp, WitnessRecord, integers
+from reports.wording import SENTENCE_LIMIT, VALUE_LIMIT, at, clip, duration, number, one_line, plural
+
+SIZE_LIMIT = 3_000_000  # bytes
+CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """How much the page shows; each step keeps what the one before could not fit."""
+
+    witnesses: int
+    ops: int
+    faults: int
+    types: int
+    config: int  # characters of the spec
+    drawings: bool = True
+
+
+DETAILS = (
+    Detail(witnesses=20, ops=OPS_PER_WITNESS, faults=300, types=50, config=40_000),
+    Detail(witnesses=5, ops=3, faults=100, types=30, config=10_000),
+    Detail(witnesses=1, ops=2, faults=20, types=20, config=2_000, drawings=False),
+)
+
+
+def render(evidence: Evidence) -> str:
+    """The page. The same evidence gives the same bytes, and they are valid UTF-8 whatever the history held."""
+    template = _environment().get_template("page.html.j2")
+    drawings, problems = _drawings(evidence)
+    html = ""
+    for place, detail in enumerate(DETAILS):
+        notes = ["to keep this file small, not everything is shown"] if place else []
+        view = _view(evidence, detail, [*evidence.problems, *problems, *notes])
+        html = template.render(view, drawings=drawings if detail.drawings else {})
+        if len(html.encode()) <= SIZE_LIMIT:
+            break
+    return html
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("reports", "templates"),
+        autoescape=True,
+        finalize=lambda value: clip(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        duration=duration, number=number, plural=plural, clip=clip, sentence=lambda text: clip(text, SENTENCE_LIMIT)
+    )
+    return environment
+
+
+def _drawings(evidence: Evidence) -> tuple[dict[str, Markup], list[str]]:
+    """Every drawing that can be made, and why the others could not."""
+    makers: dict[str, Callable[[Evidence], Markup | None]] = {
+        "timeline": timeline.draw,
+        "throughput": plots.throughput,
+        "latency": plots.latency,
+        "unavailability": plots.unavailability,
+    }
+    drawn: dict[str, Markup] = {}
+    problems: list[str] = []
+    for name, make in makers.items():
+        try:
+            picture = make(evidence)
+        except Exception as error:  # noqa: BLE001  # a failed plot never costs the report, let alone the verdict
+            problems.append(f"the {name} could not be drawn: {one_line(repr(error), 200)}")
+            continue
+        if picture:
+            drawn[name] = picture
+    return drawn, problems
+
+
+def _view(evidence: Evidence, detail: Detail, problems: list[str]) -> dict[str, Any]:
+    verdict, run = evidence.verdict, evidence.run
+    faults = [_fault(fault, evidence) for fault in evidence.faults[: detail.faults]]
+    anomalies = verdict.anomalies[: detail.types]
+    return {
+        "csp": CSP,
+        "style": _style(),
+        "verdict": verdict,
+        "run": run,
+        "title": _title(verdict),
+        "headline": headline(verdict),
+        "status_note": None if verdict.status == Status.JUDGED else explain.STATUSES.get(Status(verdict.status)),
+        "counts": list(_counts(evidence)),
+        "facts": list(_facts(evidence)),
+        "anomalies": [_anomaly(place, a, evidence, detail) for place, a in enumerate(anomalies, 1)],
+        "anomalies_left_out": len(verdict.anomalies) - len(anomalies),
+        "not_checked": list(_not_checked(evidence)),
+        "explain": explain,
+        "legend": timeline.legend(),
+        "activity": evidence.activity,
+        "states": evidence.states,
+        "elections": list(_elections(evidence)),
+        "faults": faults,
+        "faults_left_out": evidence.faults_left_out + len(evidence.faults) - len(faults),
+        "commands": list(_commands(run)),
+        "environment": list(_flat(run.get("environment"))),
+        "versions": list(_flat(run.get("versions"))),
+        "topics": [list(_flat(t)) for t in run["topics"][:50]] if isinstance(run.get("topics"), list) else [],
+        "spec": clip(json.dumps(run.get("spec", {}), indent=2, ensure_ascii=False, default=str), detail.config),
+        "tables": evidence.tables,
+        "files": evidence.files,
+        "problems": problems,
+    }
+
+
+def _style() -> Markup:
+    return Markup(files("reports").joinpath("templates/page.css").read_text(encoding="utf-8"))  # noqa: S704  # our own file
+
+
+def _title(verdict: Verdict) -> str:
+    return f"{verdict.verdict.upper()} - {one_line(verdict.run, 120)} - krash"
+
+
+def headline(verdict: Verdict) -> str:
+    """The verdict in one sentence, for page and terminal."""
+    found = [a for a in verdict.anomalies if a.severity == Severity.VIOLATION and not a.tolerated]
+    if verdict.verdict == Validity.INVALID and found:
+        worst = max(found, key=lambda a: (a.type == "lost-write", a.count))
+        others = len(found) - 1
+        rest = f", and {plural(others, 'other kind')} of anomaly was found" if others == 1 else ""
+        rest = f", and {plural(others, 'other kind')} of anomalies were found" if others > 1 else rest
+        return f"{explain.counted(worst.type, worst.count)}{rest}."
+    if verdict.verdict == Validity.VALID:
+        return _passed(verdict)
+    if verdict.verdict == Validity.UNKNOWN and not verdict.checks:
+        return "Nothing was judged."
+    return explain.VERDICTS[Validity(verdict.verdict)]
+
+
+def _passed(verdict: Verdict) -> str:
+    tolerated = sum(a.count for a in verdict.anomalies if a.tolerated)
+    checks = len(verdict.checks)
+    passed = f"all {checks} checks passed" if checks > 1 else f"{plural(checks, 'check')} passed"
+    if tolerated:
+        return f"{passed}, with {plural(tolerated, 'anomaly', 'anomalies')} that the spec tolerates.".capitalize()
+    looked = any(check.name == "lost-write" and check.verdict == Validity.VALID for check in verdict.checks)
+    return f"Nothing was lost; {passed}." if looked else f"{passed}.".capitalize()
+
+
+def _counts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    counts = evidence.verdict.counts
+    if counts is not None:
+        yield number(counts.acknowledged), "records acknowledged"
+        yield number(counts.read), "read back"
+        yield number(counts.lost), "lost"
+        yield number(counts.ops.get("info", 0)), "unknown outcomes"
+    if evidence.faults:
+        injected = sum(1 for fault in evidence.faults if fault.injecting_ns is not None) + evidence.faults_left_out
+        yield number(injected), "fault" if injected == 1 else "faults"
+    if evidence.states.partitions:
+        elections = evidence.states.elections
+        yield number(elections), "leader election" if elections == 1 else "leader elections"
+
+
+def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    run = evidence.run
+    spec = run["spec"] if isinstance(run.get("spec"), dict) else {}
+    workload = spec.get("workload")
+    for name, value in (
+        ("System", run.get("system")),
+        ("Nodes", len(run["versions"]) if isinstance(run.get("versions"), dict) else None),
+        ("Workload", workload.get("name") if isinstance(workload, dict) else workload),
+        ("Backend", spec.get("backend")),
+        ("Seed", run.get("seed")),
+        ("Lasted", duration(evidence.seconds) if evidence.seconds else None),
+        ("Started", run.get("started_at")),
+    ):
+        if value is not None:
+            yield name, one_line(str(value), 80)
+
+
+def _not_checked(evidence: Evidence) -> Iterator[str]:
+    verdict = evidence.verdict
+    yield from (one_line(line) for line in verdict.unjudged[:30])
+    for check in verdict.checks:
+        if check.verdict == Validity.UNKNOWN:
+            yield f"{check.name}: {one_line(check.note or 'no reason was given')}"
+    if not verdict.checks:
+        yield "No check was made at all."
+    if not evidence.faults and any(table.name == "faults" and table.rows == 0 for table in evidence.tables):
+        yield "No fault was injected, so this run says nothing about failures."
+    refused = sum(1 for fault in evidence.faults if fault.status == "refused")
+    if refused:
+        yield f"{plural(refused, 'planned fault')} could not be done at its moment; see the table of faults."
+
+
+def _anomaly(place: int, anomaly: AnomalySummary, evidence: Evidence, detail: Detail) -> dict[str, Any]:
+    explanation = explain.anomaly(anomaly.type)
+    shown = anomaly.witnesses[: detail.witnesses]
+    return {
+        "id": f"anomaly-{place}",
+        "summary": anomaly,
+        "explanation": explanation,
+        "witnesses": [_witness(witness, anomaly, evidence, detail) for witness in shown],
+        "faults": _named_faults(shown, evidence),
+        "leadership": _leadership(shown, evidence),
+        "left_out": anomaly.count - len(shown),
+    }
+
+
+def _named_faults(witnesses: list[dict[str, Any]], evidence: Evidence) -> list[tuple[int, str]]:
+    named = {fault for witness in witnesses for fault in integers(witness.get("faults"))}
+    return [_fault_name(fault, evidence) for fault in evidence.faults if fault.fault in named][:8]
+
+
+def _leadership(witnesses: list[dict[str, Any]], evidence: Evidence) -> list[tuple[str, str]]:
+    """For up to three partitions that witnesses name: their leaders from the last of those ops on, four at most."""
+    told: list[tuple[str, str]] = []
+    for lane in evidence.states.partitions:
+        named = [w for w in witnesses if (w.get("topic"), w.get("partition")) == (lane.topic, lane.partition)]
+        times = [evidence.ops[op].invoked_ns for w in named for op in integers(w.get("ops"))[:1] if op in evidence.ops]
+        spans = [span for span in lane.leaders if times and span.end_ns > max(times)][:4]
+        if spans and len(told) < 3:
+            told.append((one_line(f"{lane.topic}-{lane.partition}", 120), _succession(spans, evidence)))
+    return told
+
+
+def _succession(spans: list[Span], evidence: Evidence) -> str:
+    """ "b1 until 17.900 s, nobody until 19.600 s, then b2"."""
+    names = ["nobody" if span.state == "-1" else node_name(evidence.run, span.state) for span in spans]
+    earlier = [
+        f"{name} until {at(span.end_ns, evidence.zero_ns)}" for name, span in zip(names, spans[:-1], strict=False)
+    ]
+    return ", ".join([*earlier, f"then {names[-1]}" if earlier else names[-1]]) + "."
+
+
+def _witness(witness: dict[str, Any], anomaly: AnomalySummary, evidence: Evidence, detail: Detail) -> dict[str, Any]:
+    """One row of the table. `says`: its sentence, unless it only fills in what the row shows anyway."""
+    ids = integers(witness.get("ops"))
+    topic, partition = witness.get("topic"), witness.get("partition")
+    value = witness.get("value")
+    sentence = str(witness.get("sentence") or "")
+    plain = anomaly.type == "lost-write" and topic is not None
+    return {
+        "says": "" if plain or sentence == anomaly.sentence else clip(sentence, SENTENCE_LIMIT),
+        "partition": None if topic is None else one_line(f"{topic}-{partition}", 120),
+        "offset": witness.get("offset"),
+        "value": None if value is None else clip(str(value), VALUE_LIMIT),
+        "ops": [_op(evidence.ops[op], evidence) for op in ids[: detail.ops] if op in evidence.ops],
+        "missing": [op for op in ids[: detail.ops] if op not in evidence.ops],
+        "left_out": max(0, len(ids) - detail.ops),
+        "detail": None if witness.get("detail") is None else clip(str(witness["detail"]), SENTENCE_LIMIT),
+    }
+
+
+def _op(op: WitnessOp, evidence: Evidence) -> dict[str, Any]:
+    where = one_line(f"{op.topic}-{op.partition}", 120) if op.topic is not None else None
+    return {
+        "op": op,
+        "what": f"{op.kind} {where}" if where else op.kind,
+        "invoked": at(op.invoked_ns, evidence.zero_ns),
+        "completed": at(op.completed_ns, evidence.zero_ns),
+        "outcome": {"fail": "failed", "info": "unknown"}.get(op.outcome, op.outcome),
+        "broker": None if op.broker is None else node_name(evidence.run, str(op.broker)),
+        "records": [_record(record) for record in op.records],
+    }
+
+
+def _record(record: WitnessRecord) -> dict[str, Any]:
+    value = (
+        None if record.value is None else clip(record.value, VALUE_LIMIT, max(record.value_length, len(record.value)))
+    )
+    return {"record": record, "value": value}
+
+
+def _fault_name(fault: FaultRow, evidence: Evidence) -> tuple[int, str]:
+    effect = fault.proved_ns if fault.proved_ns is not None else fault.injecting_ns
+    targets = ", ".join(fault.targets)
+    return fault.fault, one_line(f"F{fault.fault} {fault.name} {targets} at {at(effect, evidence.zero_ns)}", 200)
+
+
+def _fault(fault: FaultRow, evidence: Evidence) -> dict[str, Any]:
+    windows = {window.fault: window for window in evidence.verdict.unavailability}
+    return {
+        "row": fault,
+        "targets": one_line(", ".join(fault.targets), 200),
+        "meaning": explain.fault(fault.name),
+        "settings": _settings(fault.settings),
+        "injecting": _moment(fault.injecting_ns, evidence),
+        "proved": _moment(fault.proved_ns, evidence),
+        "healed": _moment(fault.healed_ns, evidence),
+        "unavailable": _unavailable(windows.get(fault.fault)),
+    }
+
+
+def _settings(document: str) -> str:
+    """A fault's settings as people write them: "restart_after 6s, action drop"."""
+    try:
+        settings = json.loads(document or "{}")
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        return clip(document, 300)
+    return one_line(", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items()), 300)
+
+
+def _moment(ns: int | None, evidence: Evidence) -> str:
+    return "-" if ns is None else at(ns, evidence.zero_ns)
+
+
+def _unavailable(window: Unavailability | None) -> list[str]:
+    if window is None:
+        return []
+    return [
+        f"{name} {'none until the end' if seconds is None else duration(seconds)}"
+        for name, seconds in (("writes", window.writes_seconds), ("reads", window.reads_seconds))
+    ]
+
+
+def _elections(evidence: Evidence) -> Iterator[tuple[str, str, str, str]]:
+    """Leader changes as text: when, partition, leader, epoch; at most 200."""
+    changes = [(span, lane) for lane in evidence.states.partitions for span in lane.leaders]
+    for span, lane in sorted(changes, key=lambda change: change[0].start_ns)[:200]:
+        leader = "none" if span.state == "-1" else node_name(evidence.run, span.state)
+        yield (
+            at(span.start_ns, evidence.zero_ns),
+            one_line(f"{lane.topic}-{lane.partition}", 120),
+            leader,
+            span.detail or "-",
+        )
+
+
+def _commands(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    command = run.get("command")
+    if command:
+        words = command if isinstance(command, list) else None
+        yield "The same run", clip(shlex.join(str(w) for w in words) if words is not None else str(command), 2_000)
+    yield "The same choices, as they were recorded (from this report's directory)", "krash run --replay ."
+    yield "The recorded history, judged again (from this report's directory)", "krash check ."
+
+
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """A nested object as rows ("memory.total", "8 GiB"), at most 100."""
+    if not isinstance(value, dict):
+        return
+    for count, (key, item) in enumerate(value.items()):
+        if count >= 100:
+            return
+        name = one_line(f"{prefix}{key}", 120)
+        if isinstance(item, dict) and prefix.count(".") < 4:
+            yield from _flat(item, f"{name}.")
+        else:
+            yield name, one_line(item if isinstance(item, str) else json.dumps(item, default=str), 300)

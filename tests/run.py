@@ -1,0 +1,141 @@
+"""./run-tests: runs tox environments, then says in a few lines what passed, what failed, and what was skipped and why.
+
+    ./run-tests                        all of tox.ini's env_list
+    ./run-tests lint unit              these
+    ./run-tests unit -- -k partition   what follows -- goes to pytest
+
+The exit code is tox's, but an environment that did not run at all is a failure too. The last line is a count like pytest's own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / ".tox" / "results"
+OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    name: str  # "tests.nodes.test_x::test_y"
+    outcome: str  # passed, failed, error, skipped
+    reason: str  # of a skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    name: str
+    ran: bool
+    ok: bool
+    seconds: float
+    cases: tuple[Case, ...]
+
+
+def tox_command(arguments: Sequence[str]) -> list[str]:
+    """Names before the first flag are environments; flags go to tox, what follows -- to pytest."""
+    ours, _, theirs = _split(arguments)
+    names = [argument for argument in ours if not argument.startswith("-")]
+    flags = [argument for argument in ours if argument.startswith("-")]
+    chosen = ["-e", ",".join(names)] if names else []
+    return [sys.executable, "-m", "tox", "run", *chosen, "--result-json", str(RESULTS / "tox.json"), *flags, *theirs]
+
+
+def read_results(results: Path, wanted: Sequence[str]) -> list[Environment]:
+    """What tox and pytest wrote about the environments that should have run."""
+    told = results / "tox.json"
+    environments = json.loads(told.read_text())["testenvs"] if told.is_file() else {}
+    return [_environment(name, environments.get(name, {}), results / f"{name}.xml") for name in wanted]
+
+
+def summary(environments: Sequence[Environment]) -> list[str]:
+    lines = [_line(environment) for environment in environments]
+    for environment in environments:
+        lines += [
+            f"  skipped in {environment.name}: {c.name}: {c.reason}"
+            for c in environment.cases
+            if c.outcome == "skipped"
+        ]
+        bad = [case for case in environment.cases if case.outcome in ("failed", "error")]
+        lines += [f"  {case.outcome} in {environment.name}: {case.name}" for case in bad]
+    seconds = sum(environment.seconds for environment in environments)
+    every = [case for environment in environments for case in environment.cases]
+    return [*lines, f"=== {_counts(every)} in {seconds:.2f}s ==="]
+
+
+def main(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(f"{__doc__}\nEnvironments:")
+        return subprocess.run([sys.executable, "-m", "tox", "list", "--quiet"], cwd=ROOT).returncode
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir(parents=True)
+    code = subprocess.run(tox_command(arguments), cwd=ROOT).returncode
+    environments = read_results(RESULTS, _wanted(arguments))
+    print("\n" + "\n".join(summary(environments)), flush=True)
+    return code or int(not all(environment.ok for environment in environments))
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], int, list[str]]:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:end]), end, list(arguments[end:])
+
+
+def _wanted(arguments: Sequence[str]) -> list[str]:
+    ours, _, _ = _split(arguments)
+    names = [argument for argument in ours if not argument.startswith("-")]
+    if names:
+        return names
+    listed = subprocess.run(
+        [sys.executable, "-m", "tox", "list", "--no-desc", "-qq", "-d"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return listed.stdout.split()
+
+
+def _environment(name: str, told: dict[str, Any], junit: Path) -> Environment:
+    result = told.get("result", {})
+    return Environment(
+        name=name,
+        ran=bool(told.get("test")),
+        ok=bool(result.get("success")) and bool(told.get("test")),
+        seconds=float(result.get("duration", 0.0)),
+        cases=tuple(_cases(junit)) if junit.is_file() else (),
+    )
+
+
+def _cases(junit: Path) -> list[Case]:
+    cases = []
+    for case in ElementTree.parse(junit).iter("testcase"):
+        child = next((child for child in case if child.tag in OUTCOMES), None)
+        outcome = "passed" if child is None else OUTCOMES[child.tag]
+        reason = "" if child is None else child.get("message", "")
+        cases.append(Case(name=f"{case.get('classname')}::{case.get('name')}", outcome=outcome, reason=reason))
+    return cases
+
+
+def _line(environment: Environment) -> str:
+    state = "ok" if environment.ok else "FAILED" if environment.ran else "DID NOT RUN"
+    counts = _counts(environment.cases) if environment.cases else ""
+    return f"{environment.name:<16} {state:<12} {environment.seconds:7.1f} s   {counts}".rstrip()
+
+
+def _counts(cases: Sequence[Case]) -> str:
+    counted = Counter(case.outcome for case in cases)
+    told = [f"{counted[outcome]} {outcome}" for outcome in ("failed", "passed", "skipped", "error") if counted[outcome]]
+    return ", ".join(told) or "no tests ran"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

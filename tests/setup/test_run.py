@@ -1,0 +1,65 @@
+"""What ./run-tests asks of tox, and what it says at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.run import read_results, summary, tox_command
+
+JUNIT = """<testsuites><testsuite name="pytest">
+<testcase classname="tests.a" name="test_good"/>
+<testcase classname="tests.a" name="test_bad"><failure message="assert 1 == 2">...</failure></testcase>
+<testcase classname="tests.a" name="test_later"><skipped type="pytest.skip" message="needs root"/></testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """lint passed, unit failed, kafka never began."""
+    ran = [{"retcode": 0}]
+    environments = {
+        "lint": {"result": {"success": True, "duration": 1.5}, "test": ran},
+        "unit": {"result": {"success": False, "duration": 20.0}, "test": ran},
+        "kafka": {"result": {"success": True, "skipped": True, "duration": 0.0}},
+    }
+    (tmp_path / "tox.json").write_text(json.dumps({"testenvs": environments}))
+    (tmp_path / "unit.xml").write_text(JUNIT)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], []),
+        (["unit"], ["-e", "unit"]),
+        (["lint", "unit", "--", "-k", "a b"], ["-e", "lint,unit", "--", "-k", "a b"]),
+        (["unit", "-v"], ["-e", "unit", "-v"]),
+    ],
+)
+def test_arguments_become_toxs(arguments: list[str], expected: list[str]) -> None:
+    command = tox_command(arguments)
+    shown = command.index("--result-json")
+    assert command[command.index("run") + 1 : shown] + command[shown + 2 :] == expected
+
+
+def test_the_summary_counts_everything_and_gives_reasons(results: Path) -> None:
+    lines = summary(read_results(results, ["lint", "unit"]))
+    assert [line.split()[:2] for line in lines[:2]] == [["lint", "ok"], ["unit", "FAILED"]]
+    assert "  skipped in unit: tests.a::test_later: needs root" in lines
+    assert "  failed in unit: tests.a::test_bad" in lines
+    assert lines[-1] == "=== 1 failed, 1 passed, 1 skipped in 21.50s ==="
+
+
+def test_an_environment_that_did_not_run_is_no_success(results: Path) -> None:
+    skipped, absent = read_results(results, ["kafka", "docker"])
+    assert (skipped.ok, absent.ok) == (False, False)
+    assert all("DID NOT RUN" in line for line in summary([skipped, absent])[:2])
+
+
+def test_without_results_nothing_is_well(tmp_path: Path) -> None:
+    (environment,) = read_results(tmp_path, ["unit"])
+    assert not environment.ok
+    assert summary([environment])[-1] == "=== no tests ran in 0.00s ==="

@@ -1,0 +1,124 @@
+"""What a spec can say about the `log` workload. Every setting has a default that suits three brokers on a small
+machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+Milliseconds = Annotated[int, Field(gt=0)]
+Acks = Annotated[
+    Literal["all", "1", "0"], BeforeValidator(lambda given: {-1: "all", "-1": "all", 1: "1", 0: "0"}.get(given, given))
+]
+
+_DECIDED_ELSEWHERE = {
+    "bootstrap.servers": "the run sets it",
+    "client.id": "the run sets it",
+    "acks": "use `acks`",
+    "request.required.acks": "use `acks`",
+    "enable.idempotence": "use `idempotence`",
+    "max.in.flight": "use `requests_in_flight`",
+    "max.in.flight.requests.per.connection": "use `requests_in_flight`",
+    "retries": "use `retries`",
+    "message.send.max.retries": "use `retries`",
+    "retry.backoff.ms": "use `retry_backoff_ms`",
+    "retry.backoff.max.ms": "outcomes depend on it",
+    "transactional.id": "this workload has no transactions",
+    "enable.auto.offset.store": "positions are recorded",
+    "enable.partition.eof": "the final read needs it",
+    "auto.offset.reset": "positions never move silently",
+    "partition.assignment.strategy": "a rebalance has to take everything away first",
+    "group.id": "use `group`",
+    "isolation.level": "use `isolation`",
+}
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    producers: int = Field(2, ge=0, description="Producers per client node.")
+    consumers: int = Field(2, ge=0, description="Consumers per client node.")
+    consumer_mode: Literal["assign", "subscribe", "both"] = Field(
+        "both", description="How consumers get partitions: by hand, from their group, or every other one each way."
+    )
+    in_flight: int = Field(
+        1000, ge=1, le=100_000, description="Records in flight per producer, each a process; 1: wait for every answer."
+    )
+    acks: Acks = Field("all", description="all, 1 or 0. With 0 nothing is ever known to have happened.")
+    idempotence: bool = Field(True, description="enable.idempotence: a retry is not a second record. Needs acks: all.")
+    retries: int = Field(
+        2_147_483_647, ge=0, le=2_147_483_647, description="How often the client sends a batch again by itself."
+    )
+    retry_backoff_ms: Milliseconds = Field(
+        100, description="Wait before a retry. A refusal that comes within half of it is known to be a failure."
+    )
+    requests_in_flight: int = Field(5, ge=1, le=1_000_000, description="max.in.flight.requests.per.connection.")
+    linger_ms: int | None = Field(
+        None, ge=0, description="How long a batch waits for more records; by default 5, or 0 with in_flight: 1."
+    )
+    batch_bytes: int = Field(262_144, ge=1, description="Largest batch (batch.size).")
+    value_bytes: int = Field(
+        0, ge=0, le=1_000_000, description="Pad values to this size; the padding is verified when they are read."
+    )
+    delivery_timeout_ms: Milliseconds = Field(
+        10_000, description="When the client gives up on a record, with all its retries."
+    )
+    request_timeout_ms: Milliseconds = Field(
+        5_000, description="How long the broker may wait for followers before it answers."
+    )
+    socket_timeout_ms: Milliseconds = Field(6_000, ge=10, description="How long the client waits for an answer.")
+    connect_timeout_ms: Milliseconds = Field(2_000, ge=1000, description="How long a connection may take to come up.")
+    finish_ms: Milliseconds = Field(
+        12_000, description="At the end of the fault phase: how long to wait for what is still in flight."
+    )
+    isolation: Literal["read_uncommitted", "read_committed"] = Field(
+        "read_uncommitted", description="What consumers and the final read may see."
+    )
+    group: str = Field("krash", min_length=1, description="Consumer group of the subscribing consumers.")
+    session_timeout_ms: Milliseconds = Field(
+        6_000, description="When the group gives a silent consumer's partitions away (broker's minimum: 6000)."
+    )
+    poll_records: int = Field(1000, ge=1, le=100_000, description="Most records of one poll.")
+    poll_timeout_ms: Milliseconds = Field(100, description="How long a poll waits for records.")
+    drain_readers: int = Field(4, ge=1, le=64, description="Partitions read at the same time by the final read.")
+    producer_config: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Any other librdkafka producer property, by its name."
+    )
+    consumer_config: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Any other librdkafka consumer property, by its name."
+    )
+
+    @model_validator(mode="after")
+    def _make_sense_together(self) -> Self:
+        for complaint in self._complaints():
+            raise ValueError(complaint)
+        return self
+
+    def _complaints(self) -> Iterator[str]:
+        if not self.producers and not self.consumers:
+            yield "nothing to do: producers and consumers are both 0"
+        if self.idempotence and self.acks != "all":
+            yield f"idempotence needs acks: all, and acks is {self.acks}: set idempotence: false, or acks: all"
+        if self.idempotence and self.retries == 0:
+            yield "idempotence is about retries, and retries is 0: set idempotence: false, or leave retries out"
+        if self.idempotence and self.requests_in_flight > 5:
+            yield f"idempotence allows at most 5 requests in flight: requests_in_flight is {self.requests_in_flight}"
+        if (self.linger_ms or 0) >= self.delivery_timeout_ms:
+            yield (
+                f"records would time out while they linger: linger_ms is {self.linger_ms}, "
+                f"delivery_timeout_ms {self.delivery_timeout_ms}"
+            )
+        if self.request_timeout_ms >= self.socket_timeout_ms:
+            yield (
+                "the client would hang up before the broker's time is over: "
+                f"request_timeout_ms ({self.request_timeout_ms}) has to be less than "
+                f"socket_timeout_ms ({self.socket_timeout_ms})"
+            )
+        if self.socket_timeout_ms < 1200:
+            yield f"a fetch waits at the broker: socket_timeout_ms has to be 1200 or more, not {self.socket_timeout_ms}"
+        for setting in ("producer_config", "consumer_config"):
+            for name in getattr(self, setting):
+                if name in _DECIDED_ELSEWHERE:
+                    yield f"{setting} may not set {name}: {_DECIDED_ELSEWHERE[name]}"
