@@ -90,7 +90,9 @@ def start_events() -> list[Event]:
     return events + [leadership(3.4, p, p % 3 + 1, 0, (1, 2, 3)) for p in range(PARTITIONS)]
 
 
-def sends(rng: np.random.Generator, start: float, end: float, rate: int, outages: list[Outage]) -> dict[str, np.ndarray]:
+def sends(
+    rng: np.random.Generator, start: float, end: float, rate: int, outages: list[Outage]
+) -> dict[str, np.ndarray]:
     """Columns of sends from two clients; during an outage they wait for its end or run into a timeout."""
     count = int((end - start) * rate)
     invoked = np.sort(rng.uniform(start, end, count))
@@ -115,12 +117,19 @@ def sends(rng: np.random.Generator, start: float, end: float, rate: int, outages
             "client": rng.integers(1, 3, count)}  # fmt: skip
 
 
-def polls(rng: np.random.Generator, sent: dict[str, np.ndarray], client: str, start: float, end: float) -> dict[str, np.ndarray]:
+def polls(
+    rng: np.random.Generator, sent: dict[str, np.ndarray], client: str, start: float, end: float
+) -> dict[str, np.ndarray]:
     """One consumer's polls, ten per second, each with what was acknowledged since the one before."""
     times = np.arange(start, end, 0.1) + rng.uniform(0, 0.02, len(np.arange(start, end, 0.1)))
     acknowledged = np.sort(sent["completed"][sent["outcome"] == "ok"])
     seen = np.searchsorted(acknowledged, times)
-    return {"invoked": times - 0.09, "completed": times + 0.002, "count": np.diff(seen, prepend=0), "client": np.full(len(times), client)}
+    return {
+        "invoked": times - 0.09,
+        "completed": times + 0.002,
+        "count": np.diff(seen, prepend=0),
+        "client": np.full(len(times), client),
+    }
 
 
 def write_ops(run: Run, sent: dict[str, np.ndarray], reads: list[tuple[str, dict[str, np.ndarray]]]) -> None:
@@ -211,13 +220,19 @@ def outcomes(sent: dict[str, np.ndarray], extra_ok: int) -> dict[str, int]:
 def chaos(folder: Path) -> Run:
     """A minute of partitions, kills, pauses and a wipe on safe settings: valid."""
     rng = np.random.default_rng(7)
-    run = Run(folder, run_json("chaos", [("deploy", 0, 4), ("workload", 4, 64), ("heal", 64, 66), ("drain", 66, 71.5)]), None)  # type: ignore[arg-type]
+    run = Run(
+        folder, run_json("chaos", [("deploy", 0, 4), ("workload", 4, 64), ("heal", 64, 66), ("drain", 66, 71.5)]), None
+    )  # type: ignore[arg-type]
     sent = sends(rng, 4.2, 63.8, 1000, [Outage(9.06, 11.4, 0), Outage(9.06, 11.4, 3), Outage(21.06, 26.1), Outage(34.06, 36.0, 1),
                                         Outage(47.05, 49.2, 2)])  # fmt: skip
     final = polls(rng, sent, "d1", 68, 70)
     final["count"][:] = 0
     final["count"][3:9] = int((sent["outcome"] == "ok").sum() / 6)
-    write_ops(run, sent, [("main", polls(rng, sent, "w1", 4.3, 64)), ("main", polls(rng, sent, "w2", 4.4, 64)), ("final", final)])
+    write_ops(
+        run,
+        sent,
+        [("main", polls(rng, sent, "w1", 4.3, 64)), ("main", polls(rng, sent, "w2", 4.4, 64)), ("final", final)],
+    )
     faults = [
         fault(1, "kill", ("b1",), "leader of log-0", 9, 16.2, "pid 1 of b1 is gone, signal 9", "b1 answers ApiVersions again", '{"restart_after": "6s"}'),
         fault(2, "partition-isolate", ("b2", "b3"), "majority from the rest", 21, 30.5, "412 packets from b2 were dropped at b1; a probe from b1 to b2 got no answer", "probes pass both ways", '{"action": "drop"}'),
@@ -240,7 +255,12 @@ def chaos(folder: Path) -> Run:
                event(64, EventKind.PHASE, detail="heal"), event(66, EventKind.PHASE, detail="drain")]  # fmt: skip
     write(run, "events", rows_of(EVENTS, events))
     acknowledged = int((sent["outcome"] == "ok").sum())
-    windows = [(1, "kill", ["b1"], 2.31, 1.02), (2, "partition-isolate", ["b2", "b3"], 5.04, 2.2), (3, "pause", ["b2"], 1.94, 0.4), (4, "wipe", ["b3"], 2.15, 0.31)]
+    windows = [
+        (1, "kill", ["b1"], 2.31, 1.02),
+        (2, "partition-isolate", ["b2", "b3"], 5.04, 2.2),
+        (3, "pause", ["b2"], 1.94, 0.4),
+        (4, "wipe", ["b3"], 2.15, 0.31),
+    ]
     run.verdict = Verdict(
         run=run.run["run"], verdict="valid", status="judged", reason=None, checks=checks(2 * acknowledged),
         counts=Counts(ops=outcomes(sent, 1800), attempted=len(sent["invoked"]), acknowledged=acknowledged, read=acknowledged + 38, lost=0),

@@ -63,7 +63,12 @@ def test_what_is_acknowledged_is_read_at_its_offset(mock):
     assert len(stored) == len(sends)
     assert recorder.read(Phase.FINAL) == stored
     assert recorder.read(Phase.MAIN).items() <= stored.items()
-    assert {(span.topic, span.partition) for span in recorder.spans} == {("log", 0), ("log", 1), ("log", 2), ("other", 0)}
+    assert {(span.topic, span.partition) for span in recorder.spans} == {
+        ("log", 0),
+        ("log", 1),
+        ("log", 2),
+        ("other", 0),
+    }
     assert all(span.error is None and span.log_start == 0 and span.read_to == span.log_end for span in recorder.spans)
     assert sum(span.log_end for span in recorder.spans) == len(sends)
 
@@ -192,7 +197,9 @@ def test_a_refusal_after_an_uncounted_retry_is_unknown(mock):
         recorder.wait_for(lambda r: any(send.error for send in r.sends()))
     (refused,) = [send for send in recorder.sends() if send.error]
     assert (refused.error, refused.outcome) == ("NOT_ENOUGH_REPLICAS", Outcome.INFO)
-    assert refused.completed_ns - refused.invoked_ns > 80e6  # librdkafka waited for the backoff: what the rule stands on
+    assert (
+        refused.completed_ns - refused.invoked_ns > 80e6
+    )  # librdkafka waited for the backoff: what the rule stands on
 
 
 @pytest.mark.parametrize(
@@ -286,7 +293,9 @@ def test_stopping_is_bounded_and_what_was_not_answered_stays_open(mock):
         for broker in (1, 2, 3):
             mock.down(broker)
         answered = len(recorder.sends(Outcome.OK))
-        recorder.wait_for(lambda r: len(r.sends()) - len(r.sends(Outcome.OK)) == 20 or len(r.sends(Outcome.OK)) > answered)
+        recorder.wait_for(
+            lambda r: len(r.sends()) - len(r.sends(Outcome.OK)) == 20 or len(r.sends(Outcome.OK)) > answered
+        )
         recorder.wait_for(lambda r: len([s for s in r.sends() if s.outcome is None]) == 20)
     still_open = [send for send in recorder.sends() if send.outcome is None]
     assert len(still_open) == 20
@@ -310,7 +319,12 @@ def test_consumers_in_a_group_split_the_partitions_and_renew_their_process_at_a_
     recorder = MemoryRecorder()
     settings = {"producers": 1, "consumers": 2, "in_flight": 10, "consumer_mode": "subscribe"}
     with running(context(mock.bootstrap, recorder, topics={"log": 2}, settings=settings, rate=200)):
-        recorder.wait_for(lambda r: {(c, p) for c, p in readers(r)} >= {("w1.c0", 0), ("w1.c1", 1)} or {("w1.c0", 1), ("w1.c1", 0)} <= {(c, p) for c, p in readers(r)})
+        recorder.wait_for(
+            lambda r: (
+                {(c, p) for c, p in readers(r)} >= {("w1.c0", 0), ("w1.c1", 1)}
+                or {("w1.c0", 1), ("w1.c1", 0)} <= {(c, p) for c, p in readers(r)}
+            )
+        )
     given = recorder.of(OpKind.ASSIGN)
     assert {op.partition for op in given} == {0, 1}
     assert all(op.outcome is Outcome.OK for op in given)

@@ -47,7 +47,12 @@ def some_of_everything(run: Run) -> None:
             reads=Reads(["log"] * 2, [0, 0], [40, 41], ["log/0/0", None], [3, None], [1700000000000, None]),
         )
         asked = recorder.invoke(
-            client="w1.d0", kind=OpKind.BOUNDS, phase=Phase.FINAL, process=recorder.new_process(), topic="log", partition=0
+            client="w1.d0",
+            kind=OpKind.BOUNDS,
+            phase=Phase.FINAL,
+            process=recorder.new_process(),
+            topic="log",
+            partition=0,
         )
         recorder.bounds(
             asked, phase=Phase.FINAL, topic="log", partition=0, log_start=0, log_end=42, read_to=42, error=None
