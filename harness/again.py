@@ -22,6 +22,7 @@ from harness.history.rundir import list_runs
 from harness.judge_process import JudgeProcess
 from harness.publish import publish
 from harness.verdicts import read_verdict
+from reports.terminal import STYLES
 from reports.verdict import Validity, Verdict
 
 
@@ -106,7 +107,7 @@ def show_runs(out: Path, *, as_json: bool) -> int:
     for heading in ("run", "system", "state", "verdict", "status"):
         table.add_column(heading)
     for run in found:
-        style = terminal.STYLES[Validity(run.verdict)] if run.verdict else "dim"
+        style = STYLES[Validity(run.verdict)] if run.verdict else "dim"
         table.add_row(
             run.path.name,
             run.system,

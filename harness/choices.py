@@ -102,7 +102,7 @@ class RecordedRandom(random.Random):
         return float(self._choose("random", self._source.random(), lambda v: _is_number(v) and 0 <= v < 1))
 
     def getrandbits(self, k: int, /) -> int:
-        return int(self._choose(f"{k} bits", self._source.getrandbits(k), lambda v: v in range(1 << k)))
+        return int(self._choose(f"{k} bits", self._source.getrandbits(k), lambda v: _is_in(v, range(1 << k))))
 
     def uniform(self, a: float, b: float) -> float:
         low, high = min(a, b), max(a, b)
@@ -117,7 +117,7 @@ class RecordedRandom(random.Random):
         domain = range(start) if stop is None else range(start, stop, step)
         drawn = domain[self._source.randrange(len(domain))]
         what = f"of {domain.start} .. {domain.stop}" + (f" by {step}" if step != 1 else "")
-        return int(self._choose(what, drawn, lambda v: v in domain))
+        return int(self._choose(what, drawn, lambda v: _is_in(v, domain)))
 
     def randint(self, a: int, b: int) -> int:
         return self.randrange(a, b + 1)
@@ -125,7 +125,7 @@ class RecordedRandom(random.Random):
     def choice(self, seq: Sequence[T]) -> T:  # type: ignore[override]  # typeshed's protocol is private
         size = len(seq)
         drawn = self._source.randrange(size)
-        place: int = self._choose(f"choice of {size}", drawn, lambda v: v in range(size), picked=seq)
+        place: int = self._choose(f"choice of {size}", drawn, lambda v: _is_in(v, range(size)), picked=seq)
         return seq[place]
 
     def choices(  # type: ignore[override]  # typeshed's protocol is private
@@ -186,6 +186,11 @@ class RecordedRandom(random.Random):
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_in(value: object, domain: range) -> bool:
+    """`in` alone would look through the whole range for what is no number."""
+    return isinstance(value, int) and value in domain
 
 
 def _packed(places: Sequence[int], size: int) -> list[int] | str:

@@ -1,4 +1,7 @@
-"""From exceptions to what a person reads and a script gets. Known ones are told in one sentence; others with their traceback, as our fault."""
+"""From exceptions to what a person reads and a script gets.
+
+Known ones are told in one sentence; others with their traceback, as our fault.
+"""
 
 from __future__ import annotations
 

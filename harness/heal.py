@@ -1,7 +1,7 @@
 """`krash heal`: remove what a crashed run left on this machine. Only things that carry a run's label are touched.
 
-On the local backend nothing can be left (its namespaces die with the run); containers and networks of the docker backend outlive a SIGKILL of
-krash, and rules on SSH hosts outlive everything.
+On the local backend nothing can be left (its namespaces die with the run); containers and networks of the docker
+backend outlive a SIGKILL of krash, and rules on SSH hosts outlive everything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The judge as seen from the supervisor: a Spark process that warms up while the workload runs, so that the verdict follows the drain.
 
-The process is `python -m harness.checker.process`; requests and answers are JSON lines on its pipes. It ends when its input closes, so it can
-never outlive us.
+The process is `python -m harness.checker.process`; requests and answers are JSON lines on its pipes. It ends when its
+input closes, so it can never outlive us.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     spec + flags -> Spec -> what is missing here? -> jars -> run directory -> supervisor (stage inside) -> history -> verdict -> report
 
-Nothing is started before everything that can be checked was checked. After the stage ended, however it ended, what it recorded is judged, and the
-report is written; a report that fails is told but never changes the verdict.
+Nothing is started before everything that can be checked was checked. After the stage ended, however it ended, what it
+recorded is judged, and the report is written; a report that fails is told but never changes the verdict.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ from nemesis.settings import from_names
 from nodes.topology import Topology
 from reports.verdict import Verdict
 
+# `krash run` without a spec: what shows most in a minute, with settings that promise to lose nothing.
+BUILTIN: Mapping[str, Any] = {
+    "name": "quick",
+    "topics": [{"name": "log", "partitions": 4, "config": {"min.insync.replicas": 2}}],
+    "nemesis": {"mix": {"faults": ["kill", "pause", "partition"]}},
+}
 DEPLOY_LIMIT = 300.0  # seconds; with what the spec allows for its phases, the longest a stage may take
 
 
@@ -89,16 +95,15 @@ def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | 
     if as_json:
         print(json.dumps({"run_dir": str(prepared.directory), "exit": code, **verdict.as_json()}))
     else:
-        terminal.print_verdict(console, verdict)
-        console.print(f" report    {prepared.directory / 'report.html'}", soft_wrap=True)
-        console.print(f" again     krash run --replay {shlex.quote(str(prepared.directory))}", soft_wrap=True)
+        again = f"krash run --replay {shlex.quote(str(prepared.directory))}"
+        terminal.print_verdict(console, verdict, report=str(prepared.directory / "report.html"), again=again)
     return code
 
 
 def _what_to_run(spec_file: Path | None, flags: Flags, replay: Path | None) -> tuple[Spec, Path | None]:
     """The spec, and the run whose choices are to be taken again."""
     if replay is None:
-        return load_spec(spec_file, settings=flags.overrides()), None
+        return load_spec(spec_file, settings={**({} if spec_file else BUILTIN), **flags.overrides()}), None
     if spec_file is not None:
         raise UsageError("--replay takes the spec of the earlier run; leave SPEC out")
     info = read_run_info(replay)
@@ -196,12 +201,16 @@ class _Listener:
         self._phase = ""
         self._first = 0.0  # when the clients' first counters came
         self._fault = ""
+        self._faults: list[str] = []
         self._counters: Mapping[str, Any] = {}
         self.warming: asyncio.Task[None] | None = None
 
     def heard(self, message: dict[str, Any]) -> None:
         kind = message["type"]
         if kind == "phase":
+            if self._phase == "workload":
+                self._fault = f" · broken: {', '.join(self._faults)}" if self._faults else ""
+                self._show()
             self._fault, self._phase = "", message["name"]
             self._display.begin(message["name"], message.get("text", ""))
             if message["name"] == "workload":
@@ -217,8 +226,9 @@ class _Listener:
         elif kind == "fault":
             if message["status"] in {"failed", "refused"}:
                 self._display.note(f"{message['name']}: {message['sentence']}")
-            active = message["status"] == "active"
-            self._fault = f" · {message['name']} {' '.join(message['targets'])}" if active else ""
+            if message["status"] == "active":
+                self._faults.append(" ".join([message["name"], *message["targets"]]))
+            self._fault = f" · now: {self._faults[-1]}" if message["status"] == "active" else ""
             self._show()
 
     def _show(self) -> None:

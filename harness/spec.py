@@ -9,8 +9,8 @@
     nemesis: {mix: {faults: [kill, partition], interval: 8s}}
     time_limit: 60s
 
-The sections `workload`, `nemesis` and `checks` belong to the folders that act on them; this module only composes their models. A `Spec` is plain
-data with every default filled in, and what `run.json` stores.
+The sections `workload`, `nemesis` and `checks` belong to the folders that act on them; this module only composes their
+models. A `Spec` is plain data with every default filled in, and what `run.json` stores.
 """
 
 from __future__ import annotations

@@ -175,8 +175,6 @@ def _placed(file: str, document: Any, path: Location, message: str, value: str |
     line = column = None
     steps: list[str] = []
     for key in path:
-        if not isinstance(document, (dict, list)):
-            break
         position = _position(document, key)
         if position is None:
             continue  # a part of the location that is pydantic's own, such as the name of a union member

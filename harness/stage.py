@@ -70,6 +70,7 @@ class Stage:
         try:
             async with self.phase("deploy", self.deployment.description):
                 await self._deploy()
+                self.line.send(type="say", text=self.deployment.description)
             if self.interrupt.is_set():
                 return code
             if self.deployment.purpose == "up":
@@ -79,7 +80,14 @@ class Stage:
         finally:
             async with self.phase("collect"):
                 await self.deployment.close()
+            if self.interrupt.is_set():
+                self._interrupted("after its time limit, while it was being finished")
         return code
+
+    def _interrupted(self, when: str) -> None:
+        """By Ctrl-C, or by the end of the supervisor. The first word on it stays."""
+        if self.status == "completed":
+            self.status, self.reason = "interrupted", f"interrupted {when}"
 
     async def _deploy(self) -> None:
         deploying = asyncio.create_task(self.deployment.deploy(say=lambda text: self.line.send(type="say", text=text)))
@@ -88,7 +96,7 @@ class Stage:
         interrupted.cancel()
         if not deploying.done():
             deploying.cancel()
-            self.status, self.reason = "interrupted", "interrupted while the cluster was deployed"
+            self._interrupted("while the cluster was deployed")
             await asyncio.gather(deploying, return_exceptions=True)
             return
         deploying.result()
@@ -108,7 +116,9 @@ class Stage:
                 self.spoil(f"the final read failed: {error}")
 
     async def _workload(self) -> None:
-        """Clients and nemesis, until the nemesis has healed everything after the time limit, or earlier when interrupted or when a client dies."""
+        """Clients and nemesis, until the nemesis has healed everything after the time limit, or earlier when
+        interrupted or when a client dies.
+        """
         deployment = self.deployment
         await deployment.start_clients(self._progress)
         assert deployment.clients is not None
@@ -117,7 +127,7 @@ class Stage:
         interrupt = asyncio.create_task(self.interrupt.wait())
         await asyncio.wait([faults, death, interrupt], return_when=asyncio.FIRST_COMPLETED)
         if interrupt.done():
-            self.status, self.reason = "interrupted", "interrupted; judged by what was recorded until then"
+            self._interrupted("before its time limit; judged by what was recorded until then")
         if death.done():
             self.spoil(str(death.exception()))
         if deployment.nemesis is not None:

@@ -29,7 +29,10 @@ CONNECT_LIMIT = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How a stage ended. `status` is what run.json holds: completed, interrupted, harness-error or hang; `code` a user command's exit code."""
+    """How a stage ended.
+
+    `status` is what run.json holds: completed, interrupted, harness-error or hang; `code` a user command's exit code.
+    """
 
     status: str
     reason: str | None = None

@@ -15,9 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from reports.verdict import Severity, Validity, Verdict
-
-STYLES = {Validity.VALID: "bold green", Validity.INVALID: "bold red", Validity.UNKNOWN: "bold yellow"}
+from reports.terminal import verdict_lines
+from reports.verdict import Verdict
 
 
 class PhaseDisplay:
@@ -81,31 +80,11 @@ def progress_line(counters: Mapping[str, Any], seconds: float, target: float | N
     return " · ".join(parts)
 
 
-def print_verdict(console: Console, verdict: Verdict) -> None:
-    """The verdict in words first, then every kind of anomaly with its sentence, then what could not be judged."""
-    console.print(verdict_lines(verdict))
-
-
-def verdict_lines(verdict: Verdict) -> Text:
-    text = Text()
-    text.append(f" {verdict.verdict.upper():<8}", style=STYLES[Validity(verdict.verdict)])
-    text.append(f" {headline(verdict)}\n")
-    for anomaly in verdict.anomalies:
-        if anomaly.severity == Severity.VIOLATION:
-            marks = "".join([" (expected with these settings)" * anomaly.expected, " (tolerated)" * anomaly.tolerated])
-            text.append(f"          {anomaly.type} x {anomaly.count:,}{marks}: {anomaly.sentence}\n")
-    for line in verdict.unjudged:
-        text.append(f"          not judged: {line}\n", style="yellow")
-    return text
-
-
-def headline(verdict: Verdict) -> str:
-    parts = []
-    if verdict.counts:
-        counts = verdict.counts
-        parts.append(f"{counts.acknowledged:,} records acknowledged, {counts.read:,} read back, {counts.lost:,} lost")
-    if verdict.reason:
-        parts.append(f"{verdict.status}: {verdict.reason}")
-    elif verdict.status != "judged":
-        parts.append(verdict.status)
-    return " · ".join(parts) or verdict.status
+def print_verdict(console: Console, verdict: Verdict, *, report: str | None = None, again: str | None = None) -> None:
+    """The verdict in words first, then what went wrong, then where to look and how to run it again."""
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(width=9, no_wrap=True)
+    rows.add_column(overflow="fold")
+    for line in verdict_lines(verdict, report=report, again=again):
+        rows.add_row(Text(f" {line.label}", style=line.style), Text(line.text))
+    console.print(rows)

@@ -1,6 +1,7 @@
 """`krash up`: a cluster to point any client, tool or test suite at, gone without a trace when it ends.
 
-The command runs in the first client's namespaces with KRASH_BOOTSTRAP=host:port,... in its environment and the user's terminal; its exit code
+The command runs in the first client's namespaces with KRASH_BOOTSTRAP=host:port,... in its environment and the user's
+terminal; its exit code
 is handed through. Without a command the cluster stays up until Ctrl-C, and how to get at it is printed.
 """
 

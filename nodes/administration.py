@@ -5,6 +5,7 @@ An answer lost on the way is asked for again, so a topic that "already exists" a
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ _PASSING: Final = frozenset(
         ErrorCode.invalid_replication_factor,  # brokers that the controller does not count as unfenced yet
         ErrorCode.broker_not_available,
         ErrorCode.network_exception,
+        ErrorCode.coordinator_load_in_progress,  # no producer ids yet
     }
 )
 
@@ -94,6 +96,16 @@ async def update_feature(cluster: Cluster, feature: str, level: int, *, deadline
                 raise Unreachable(f"{connection.peer} still sees {feature} at {seen}, not {level}")
 
         await _somewhere(cluster, known, until, only=plan.name)
+
+
+async def warm_up(cluster: Cluster, *, deadline: float) -> None:
+    """Have every broker fetch its first block of producer ids, which the first idempotent producer would otherwise wait for."""
+    until = time.monotonic() + deadline
+
+    async def hand_out(connection: Connection) -> None:
+        await requests.producer_id(connection, timeout=ATTEMPT_S)
+
+    await asyncio.gather(*(_somewhere(cluster, hand_out, until, only=plan.name) for plan in cluster.topology.brokers))
 
 
 async def _somewhere(

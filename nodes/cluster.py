@@ -23,7 +23,7 @@ from nodes.backend import Backend, Capability
 from nodes.changes import changes
 from nodes.event import Event, EventKind
 from nodes.network import Network
-from nodes.node import Gone, Node
+from nodes.node import Gone, Node, NodeError
 from nodes.observer import Observer, Seat
 from nodes.protocol.connection import Connection, Unreachable
 from nodes.system import System, SystemUnavailable
@@ -260,7 +260,10 @@ class Cluster:
         if name in self._ended:
             detail = "killed" if gone.code == -9 else f"stopped, exit code {gone.code}"
         else:
-            why = await self.system.last_words(self.nodes[name])
+            try:
+                why = await self.system.last_words(self.nodes[name])
+            except NodeError as error:
+                why = f"its logs cannot be read ({error})"
             detail = self.deaths[name] = f"died by itself, exit code {gone.code}: {why}"
         self._emit(EventKind.EXITED, name, detail=detail)
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from nodes import administration
 from nodes.backend import Backend
 from nodes.cluster import Cluster
 from nodes.event import Event
@@ -63,9 +64,9 @@ async def _bring_up(cluster: Cluster, progress: Callable[[str], None], deadline:
     await _together(cluster.start(plan.name) for plan in plans)
     cluster.observer.start()
     await cluster.ready([plan.name for plan in plans], deadline=deadline)
-    for topic in cluster.topology.topics:
-        progress(f"creating topic {topic.name}")
-        await cluster.create_topic(topic, deadline=deadline)
+    progress(f"creating {', '.join(topic.name for topic in cluster.topology.topics) or 'no topics'}")
+    topics = (cluster.create_topic(topic, deadline=deadline) for topic in cluster.topology.topics)
+    await _together([*topics, administration.warm_up(cluster, deadline=deadline)])
 
 
 def check(topology: Topology) -> None:

@@ -117,6 +117,9 @@ class Observer:
 
     async def fresh(self) -> ClusterView:
         """A view of answers that were asked for after this call, within about a second."""
+        for task in self._tasks:
+            if task.done():
+                task.result()  # raises what ended it: a watch that died must not look like silence
         since_ns = time.monotonic_ns()
         for seat in self.seats:
             seat.wake.set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reports.verdict import Status, Validity
-from reports.wording import plural
+from reports.wording import one_line, plural
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,6 @@ class Explanation:
     many: str
     meaning: str
     next: str
-
-    def counted(self, count: int) -> str:
-        return plural(count, self.one, self.many)
 
 
 ANOMALIES = {
@@ -116,8 +113,8 @@ _ALIASES = {
 }
 _OTHER_ANOMALY = Explanation(
     asks="",
-    one="anomaly of this type",
-    many="anomalies of this type",
+    one="anomaly of type",
+    many="anomalies of type",
     meaning="A check that this report has no description of found this; its sentence and witnesses say what it saw.",
     next="Start from the witness operations, and see the documentation of the check.",
 )
@@ -137,6 +134,13 @@ FAULTS = {
     "power-loss": "The process is killed and everything it had not yet synced to disk is gone.",
     "upgrade": "The node is restarted on another version.",
 }
+
+
+def counted(kind: str, count: int) -> str:
+    """ "200 acknowledged records were lost", or "3 anomalies of type own-check"."""
+    explanation = anomaly(kind)
+    said = plural(count, explanation.one, explanation.many)
+    return f"{said} {one_line(kind, 80)}" if explanation is _OTHER_ANOMALY else said
 
 
 def question(check: str) -> str | None:

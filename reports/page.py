@@ -158,7 +158,7 @@ def headline(verdict: Verdict) -> str:
         others = len(found) - 1
         rest = f", and {plural(others, 'other kind')} of anomaly was found" if others == 1 else ""
         rest = f", and {plural(others, 'other kind')} of anomalies were found" if others > 1 else rest
-        return f"{explain.anomaly(worst.type).counted(worst.count)}{rest}."
+        return f"{explain.counted(worst.type, worst.count)}{rest}."
     if verdict.verdict == Validity.VALID:
         return _passed(verdict)
     if verdict.verdict == Validity.UNKNOWN and not verdict.checks:
@@ -229,7 +229,6 @@ def _anomaly(place: int, anomaly: AnomalySummary, evidence: Evidence, detail: De
     return {
         "id": f"anomaly-{place}",
         "summary": anomaly,
-        "counted": explanation.counted(anomaly.count),
         "explanation": explanation,
         "witnesses": [_witness(witness, anomaly, evidence, detail) for witness in shown],
         "faults": _named_faults(shown, evidence),

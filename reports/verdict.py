@@ -188,7 +188,7 @@ def _read(kind: Any, value: Any, place: str) -> Any:
         return _read_fields(kind, value, place)
     if kind is float and type(value) in (int, float) and value - value == 0:  # neither NaN nor infinite
         return float(value)
-    if type(value) is kind:
+    if type(value) is kind and kind is not float:
         return value
     raise VerdictError(f"{place}: expected {_EXPECTED.get(origin or kind, 'an object')}, found {_named(value)}")
 

@@ -9,6 +9,7 @@ timeouts) comes from the workload's settings.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 if TYPE_CHECKING:
     from workloads.settings import Settings
 
+CLOSE_S = 3.0
 LOG = logging.getLogger("krash.clients")
 
 
@@ -78,12 +80,23 @@ def drain_config(bootstrap: str, client: str, settings: Settings) -> dict[str, A
     }
 
 
+def close(client: Producer | Consumer, within_s: float = CLOSE_S) -> bool:
+    """Close a client, or leave it alone when that takes too long: librdkafka waits for answers of brokers that were cut
+    off, for minutes. What is left behind ends with the process."""
+    closing = threading.Thread(target=client.close, daemon=True)
+    closing.start()
+    closing.join(within_s)
+    if closing.is_alive():
+        LOG.info("a client did not close within %s s", within_s)
+    return not closing.is_alive()
+
+
 def _common(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
     return {
         "bootstrap.servers": bootstrap,
         "client.id": client,
         "statistics.interval.ms": 0,
-        "log_level": 4,  # warnings
+        "log_level": 2,  # critical only: that brokers cannot be reached is what a chaos run is about
         "socket.nagle.disable": True,
         "socket.timeout.ms": settings.socket_timeout_ms,
         "socket.connection.setup.timeout.ms": settings.connect_timeout_ms,

@@ -34,6 +34,7 @@ from workloads.worker import Actor, Counts, run_actors
 from workloads.workload import ClientContext
 
 ASK_S = 2.0  # one ListOffsets
+LAST_ASK_S = 0.3  # after the deadline: every partition is asked for once at least
 AGAIN_S = 0.2  # before asking again
 GONE_AFTER_S = 5.0
 GONE = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -102,7 +103,7 @@ class Drainer:
                     return
                 self._drain(consumer, _Span(topic, partition))
         finally:
-            consumer.close()
+            clients.close(consumer)
 
     def _drain(self, consumer: Consumer, span: _Span) -> None:
         while True:
@@ -135,19 +136,20 @@ class Drainer:
             error = "_TIMED_OUT"
             try:
                 answer = consumer.get_watermark_offsets(
-                    TopicPartition(span.topic, span.partition), timeout=ASK_S, cached=False
+                    TopicPartition(span.topic, span.partition), timeout=self._patience_s(), cached=False
                 )
                 if answer is not None:
                     span.log_start, span.log_end = answer
                     return
             except KafkaException as failure:
                 error = error_name(failure.args[0])
-            now = time.monotonic()
-            missing_since = (missing_since or now) if is_missing(consumer, span.topic, span.partition) else None
-            if missing_since is not None and now - missing_since >= GONE_AFTER_S:
-                error = GONE
-            if error == GONE or self._out_of_time():
-                span.error, span.log_start, span.log_end = error, None, None
+            gone = False
+            if not self._out_of_time():
+                missing = is_missing(consumer, span.topic, span.partition, self._patience_s())
+                missing_since = (missing_since or time.monotonic()) if missing else None
+                gone = missing_since is not None and time.monotonic() - missing_since >= GONE_AFTER_S
+            if gone or self._out_of_time():
+                span.error, span.log_start, span.log_end = GONE if gone else error, None, None
                 return
             self._stop.wait(AGAIN_S)
 
@@ -200,15 +202,19 @@ class Drainer:
             partition=span.partition,
         )
 
+    def _patience_s(self) -> float:
+        """For one question: what is left, but enough for an answer even when nothing is left."""
+        return min(ASK_S, max(LAST_ASK_S, self._deadline - time.monotonic()))
+
     def _out_of_time(self) -> bool:
         return self._stop.is_set() or time.monotonic() >= self._deadline
 
 
-def is_missing(consumer: Consumer, topic: str, partition: int) -> bool:
+def is_missing(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> bool:
     """Whether a broker says that there is no such topic or partition. One broker's word may be stale: ask for a
     while."""
     try:
-        answer = consumer.list_topics(topic, timeout=ASK_S).topics.get(topic)
+        answer = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
     except KafkaException:
         return False
     if answer is None or answer.error is not None:

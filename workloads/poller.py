@@ -28,7 +28,7 @@ from workloads.values import recorded
 from workloads.worker import Counts
 from workloads.workload import ClientContext, Reads, TopicFacts
 
-ASK_S = 5.0  # longest wait for committed offsets or watermarks
+ASK_S = 2.0  # longest wait for committed offsets or watermarks
 REREAD = 1000  # records read once more after a position was lost
 
 
@@ -51,6 +51,7 @@ class Poller:
         self._number = context.index * settings.consumers + index  # among the consumers of all clients
         self._process = context.recorder.new_process()
         self._poll: int | None = None  # the op of the poll under way
+        self._lost: set[tuple[str | None, int | None]] = set()  # partitions to be given a new position
 
     def run(self) -> None:
         consumer = clients.new_consumer(clients.consumer_config(self._context.bootstrap, self.client, self._settings))
@@ -59,7 +60,7 @@ class Poller:
             while not self._context.stop.is_set():
                 self._poll_once(consumer)
         finally:
-            consumer.close()
+            clients.close(consumer)
 
     def _take_up(self, consumer: Consumer) -> None:
         mode, every = self._settings.consumer_mode, self._context.clients * self._settings.consumers
@@ -78,6 +79,7 @@ class Poller:
 
     def _assign(self, consumer: Consumer, positions: list[TopicPartition]) -> None:
         consumer.assign(positions)
+        self._lost.clear()
         for position in positions:
             self._note(OpKind.ASSIGN, position.topic, position.partition)
 
@@ -103,7 +105,7 @@ class Poller:
             messages = consumer.consume(self._settings.poll_records, self._settings.poll_timeout_ms / 1000)
         except KafkaException as failure:
             self._end_poll(Outcome.FAIL, error=error_name(failure.args[0]))
-            self._recover(consumer, [])
+            self._process = self._recorder.new_process()  # records may have gone with the exception
             return
         good, bad = sorted_out(messages)
         self._end_poll(
@@ -112,25 +114,27 @@ class Poller:
             reads=columns(good, self._settings.value_bytes),
         )
         self.counts.read += len(good)
-        lost = [(message.topic(), message.partition()) for _, message in bad if message.topic() is not None]
-        if lost:
-            self._recover(consumer, lost)
+        self._lost.update((message.topic(), message.partition()) for _, message in bad if message.topic() is not None)
+        if self._lost:
+            self._recover(consumer)
 
-    def _recover(self, consumer: Consumer, lost: Sequence[tuple[str | None, int | None]]) -> None:
-        """Go on with a new process: partitions in `lost` a little before where they now end, the others where they
-        were."""
-        self._process = self._recorder.new_process()
+    def _recover(self, consumer: Consumer) -> None:
+        """Go on with a new process: lost partitions a little before where they now end, the others where they were.
+
+        Tried again after the next poll when no broker answers.
+        """
         try:
             positions = consumer.position(consumer.assignment())
             for position in positions:
-                if (position.topic, position.partition) in lost:
+                if (position.topic, position.partition) in self._lost:
                     position.offset = self._resume_at(consumer, position)
                 elif position.offset < 0:
                     position.offset = OFFSET_BEGINNING
-            self._assign(consumer, positions)
         except KafkaException as failure:
             clients.LOG.info("%s: no new positions yet: %s", self.client, failure)
-            self._context.stop.wait(0.2)
+            return
+        self._process = self._recorder.new_process()
+        self._assign(consumer, positions)
 
     def _resume_at(self, consumer: Consumer, position: TopicPartition) -> int:
         low, high = consumer.get_watermark_offsets(
@@ -139,7 +143,7 @@ class Poller:
         return max(low, min(position.offset, high) - REREAD)
 
     def _on_assign(self, consumer: Consumer, given: list[TopicPartition]) -> None:
-        self._renew()
+        polling = self._renew()
         try:
             given = consumer.committed(given, timeout=ASK_S)
         except KafkaException as failure:
@@ -148,16 +152,19 @@ class Poller:
             if position.offset < 0:
                 position.offset = OFFSET_BEGINNING
         self._assign(consumer, given)
-        self._begin_poll()
+        if polling:
+            self._begin_poll()
 
     def _on_revoke(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
-        self._renew()
-        self._begin_poll()
+        if self._renew():
+            self._begin_poll()
 
-    def _renew(self) -> None:
-        """The poll under way ends here, with nothing: what follows belongs to a new process."""
+    def _renew(self) -> bool:
+        """A poll under way ends here, with nothing: what follows belongs to a new process. False when closing."""
+        polling = self._poll is not None
         self._end_poll(Outcome.OK)
         self._process = self._recorder.new_process()
+        return polling
 
 
 def sorted_out(messages: Sequence[Message]) -> tuple[list[Message], list[tuple[KafkaError, Message]]]:

@@ -51,6 +51,7 @@ class Flight:
         self.free = list(range(slots))
         self.landed: list[Landed] = []
         self.broken: KafkaError | None = None
+        self.refused = False  # produce() raised for some of the last batch: pause, instead of trying as fast as it goes
         self.callbacks: list[Callable[[KafkaError | None, Message], None]] = [
             partial(self._land, slot) for slot in range(slots)
         ]
@@ -61,7 +62,7 @@ class Flight:
         return len(self.processes) - len(self.free)
 
     def serve(self, wait_s: float) -> None:
-        """Run the callbacks that are due, waiting up to `wait_s` for the first. A fatal error comes out of poll() too."""
+        """Run the callbacks that are due, waiting up to `wait_s` for the first. Fatal errors come out of poll() too."""
         try:
             self.producer.poll(wait_s)
         except KafkaException as failure:
@@ -101,7 +102,7 @@ class Sender:
             if count:
                 self._send(flight, count)
                 pace.sent(count)
-            flight.serve(0 if count else self._wait_s(flight, pace))
+            flight.serve(0 if count and not flight.refused else self._wait_s(flight, pace))
             self._settle(flight)
         self._wait_for_answers(flight, self._settings.finish_ms / 1000)
 
@@ -114,7 +115,7 @@ class Sender:
         return pace.due(time.monotonic(), min(free, MOST_AT_ONCE))
 
     def _wait_s(self, flight: Flight, pace: Pace) -> float:
-        if not flight.free or self._context.rate is None:
+        if flight.refused or not flight.free or self._context.rate is None:
             return PATIENCE_S
         until_due = pace.wait_s(time.monotonic())
         return min(PATIENCE_S, until_due if self._settings.in_flight == 1 else max(TICK_S, until_due))
@@ -142,6 +143,7 @@ class Sender:
             values=values,
         )
         self.counts.attempted += count
+        flight.refused = False
         size, produce, callbacks = self._settings.value_bytes, flight.producer.produce, flight.callbacks
         for slot, op, topic, number, value in zip(slots, ops, topics, numbers, values, strict=True):
             flight.ops[slot] = op
@@ -159,6 +161,7 @@ class Sender:
             ops=[flight.ops[slot]], outcomes=[Outcome.FAIL], errors=[error], offsets=[None], timestamps_ms=[None]
         )
         self.counts.failed += 1
+        flight.refused = True
         flight.free.append(slot)
 
     def _settle(self, flight: Flight) -> None:
@@ -195,13 +198,14 @@ class Sender:
         )
 
     def _wait_for_answers(self, flight: Flight, within_s: float) -> None:
-        """Serve delivery reports until all are in or the time is up; whatever is still unanswered then stays open in
-        the history."""
+        """Serve delivery reports until all are in or the time is up, and close. What is unanswered then stays open in
+        the history: closing purges it, and what the purge reports is not recorded."""
         deadline = time.monotonic() + within_s
         while flight.in_the_air and time.monotonic() < deadline:
             flight.serve(PATIENCE_S)
             self._settle(flight)
-        flight.producer.purge()  # so that closing does not wait; what this reports is not recorded
+        flight.producer.purge()
+        clients.close(flight.producer)
 
     def _take_off(self, processes: list[int]) -> Flight:
         return Flight(processes, partial(clients.new_producer, self._context.bootstrap, self.client, self._settings))

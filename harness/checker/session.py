@@ -80,7 +80,9 @@ def _start(home: Path, heap: str, cores: int | None) -> SparkSession:
             gateway = launch_gateway(conf, {"stderr": log, "stdout": log, "cwd": str(home)})
             context = SparkContext(gateway=gateway, conf=conf)
     except (PySparkException, OSError) as error:
-        raise SparkFailed(f"Spark did not start ({error}); it needs Java 17 or later. The JVM said:\n{_tail(said)}") from error
+        raise SparkFailed(
+            f"Spark did not start ({error}); it needs Java 17 or later. The JVM said:\n{_tail(said)}"
+        ) from error
     return SparkSession(context)
 
 
@@ -104,7 +106,9 @@ def _configuration(home: Path, heap: str, cores: int | None) -> dict[str, str]:
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
         "spark.sql.parquet.filterPushdown": "true",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        ),
     }
 
 

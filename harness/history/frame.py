@@ -144,7 +144,7 @@ class FrameReader:
             size = os.fstat(file.fileno()).st_size
             base, needed = 0, block
             while base < size:
-                data = memoryview(os.pread(file.fileno(), needed, base))
+                data = memoryview(os.pread(file.fileno(), min(needed, size - base), base))
                 at, end = 0, len(data)
                 needed = block
                 while end - at >= HEADER_BYTES:

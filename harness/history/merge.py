@@ -125,8 +125,13 @@ def _merge_chunk(
     merged.never_completed += done["completed_ns"].null_count
     emit("ops", _batch(OPS, ops))
     _emit_sends(ops, done, chunk, is_send, emit)
+    missing = np.where(is_send, 0, records)
     for reads in others["reads"].groups(chunk.first, count):
-        _emit_reads(ops, reads, chunk, emit, merged)
+        missing -= _emit_reads(ops, reads, chunk, emit, merged)
+    if missing.any():
+        op = ops["op"][int(np.abs(missing).argmax())]
+        what = f"the records that poll {op} read are not those that it counted: this file is damaged or cut"
+        raise HistoryError(others["reads"].path, "", what)
     for asked in others["bounds"].groups(chunk.first, count):
         places = _places(asked, chunk)
         columns = {name: asked[name] for name in BOUNDS.names if name in asked.column_names}
@@ -150,7 +155,8 @@ def _emit_sends(
     emit("records", batch if is_send.all() else batch.filter(pa.array(is_send)))
 
 
-def _emit_reads(ops: dict[str, Any], reads: pa.Table, chunk: _Chunk, emit: Emit, merged: Merged) -> None:
+def _emit_reads(ops: dict[str, Any], reads: pa.Table, chunk: _Chunk, emit: Emit, merged: Merged) -> Ints:
+    """Returns how many records it emitted for each op of the chunk."""
     places = _places(reads, chunk)
     completed = ops["completed_ns"].take(places)
     if completed.null_count:
@@ -163,6 +169,7 @@ def _emit_reads(ops: dict[str, Any], reads: pa.Table, chunk: _Chunk, emit: Emit,
     columns["sequence"] = pa.nulls(len(reads), pa.int64())
     if len(reads):
         emit("records", _batch(RECORDS, columns))
+    return np.bincount(_ints(places), minlength=len(chunk.rows))
 
 
 def _one_per_op(completions: pa.Table, chunk: _Chunk, path: Path) -> dict[str, Any]:

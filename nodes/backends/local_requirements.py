@@ -32,11 +32,11 @@ def probe(enclose: Enclose) -> list[Requirement]:
         program("iptables-restore", package="iptables", version=("-V",)),
     ]
     namespaces = _user_namespaces(enclose)
-    if not namespaces.present:
-        return [*programs, namespaces]
+    found = [*programs, namespaces]
+    if not all(line.present for line in found):
+        return found
     return [
-        *programs,
-        namespaces,
+        *found,
         _inside(enclose, "bridge and veth links", ("ip", "-batch", "-"), _LINKS, "sudo modprobe -a bridge veth"),
         _inside(
             enclose,

@@ -6,8 +6,8 @@
       4.3.1/formats/<name>/...          what formatting a controller's disk writes, per metadata.version
       unpacked-<hash>/{archives,formats} the same for a distribution that somebody else unpacked
 
-The class path is a list of sorted *relative* jar names and the server is started inside the distribution's directory: the JVM accepts a class
-data archive only when the class path string is the same as when it was made, and a container sees other absolute paths.
+The class path is a list of sorted *relative* jar names and the server is started inside the distribution's directory: the JVM accepts a
+class data archive only when the class path string is the same as when it was made, and a container sees other absolute paths.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def known_versions() -> dict[str, str]:
 def cached_versions() -> list[str]:
     """Releases that are on this machine, oldest first."""
     root = cache_root()
-    found = [path.name for path in root.iterdir() if (path / "libs").is_dir()] if root.is_dir() else []
+    found = [path.parent.name for path in root.glob("[0-9]*.[0-9]*/libs")]
     return sorted(found, key=release)
 
 

@@ -1,7 +1,7 @@
 """The Java runtime, and the flags that make many small Kafka servers start quickly on a small machine.
 
-Measured on two cores, 1 controller + 3 brokers until every broker lists all three: no flags 5.6-11 s, with SerialGC and C1 only 3.4-7 s, with
-a class data archive as well 2.2-3.3 s and a quarter of the CPU time.
+Measured on two cores, 1 controller + 3 brokers until every broker lists all three: no flags 5.6-11 s, with SerialGC and C1 only 3.4-7 s,
+with a class data archive as well 2.2-3.3 s and a quarter of the CPU time.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def last_words(logs: Iterable[str]) -> str:
     text = "\n".join(lines)
     cause = next((meaning for pattern, meaning in CAUSES if re.search(pattern, text)), None)
     telling = [line for line in lines if re.search(r"\b(?:FATAL|ERROR)\b|Exception|Error\b", line) and not _frame(line)]
-    shown = (telling or [line for tail in tails for line in tail[-LINES:]])[-LINES:]
+    shown = (telling or [line for tail in tails for line in tail[-LINES:] if not _frame(line)])[-LINES:]
     quoted = "\n  ".join(line.strip()[:_WIDTH] for line in shown) or "its logs are empty"
     return f"{cause}\n  {quoted}" if cause else quoted
 

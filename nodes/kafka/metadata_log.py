@@ -13,11 +13,13 @@ metadata/src/main/resources/common/metadata/*.json; other types are left out. Th
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kio.records.readers import read_batch
+from kio.serial.errors import SerialError
 from kio.serial.readers import (
     read_boolean,
     read_compact_array_length,
@@ -36,6 +38,7 @@ from nodes.protocol.requests import text
 
 CONTROL: Final = 0x20  # attribute bit of a batch
 LEADER_CHANGE: Final = 2  # control record type
+_ZERO: Final = uuid.UUID(int=0)  # kio reads it as None; Kafka writes it, for a directory that is not assigned yet
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
 
@@ -60,9 +63,9 @@ class Field:
     tag: int | None = None  # tagged fields may be missing: unchanged
 
 
-def _uuid(buffer: bytes, offset: int) -> tuple[str | None, int]:
+def _uuid(buffer: bytes, offset: int) -> tuple[str, int]:
     value, size = read_uuid(buffer, offset)
-    return (text(value) if value else None), size
+    return text(value or _ZERO), size
 
 
 def _array(of: Reader) -> Reader:
@@ -88,7 +91,10 @@ def _struct(*fields: Field) -> Reader:
 _IDS = _array(read_int32)
 _UUIDS = _array(_uuid)
 _ENDPOINT = _struct(
-    Field("name", read_compact_string), Field("host", read_compact_string), Field("port", read_uint16), Field("security", read_int16)
+    Field("name", read_compact_string),
+    Field("host", read_compact_string),
+    Field("port", read_uint16),
+    Field("security", read_int16),
 )
 _FEATURE = _struct(Field("name", read_compact_string), Field("min", read_int16), Field("max", read_int16))
 
@@ -181,7 +187,7 @@ def rows(log: bytes) -> Iterator[Row]:
                         kind=told[0],
                         fields=told[1],
                     )
-        except (ValueError, TypeError, IndexError, struct.error) as error:
+        except (SerialError, ValueError, TypeError, OverflowError, struct.error) as error:
             raise BadLog(f"metadata log, batch at byte {at}: {error}") from error
         at += 12 + length
 

@@ -143,7 +143,9 @@ class KafkaSystem:
 
 def _oldest(topology: Topology) -> Distribution:
     """Formats all controllers: a cluster must not begin at a metadata.version that one of its nodes does not know."""
-    return min((locate(plan.version) for plan in topology.nodes), key=lambda distribution: release(distribution.version))
+    return min(
+        (locate(plan.version) for plan in topology.nodes), key=lambda distribution: release(distribution.version)
+    )
 
 
 def _heap_mib(plan: NodePlan) -> int:

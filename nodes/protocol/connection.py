@@ -3,9 +3,9 @@
     async with await Connection.open("10.0.0.2", 9092, timeout=1) as connection:
         metadata = await connection.ask(MetadataRequest(...), MetadataResponse, timeout=1)
 
-Every request has a deadline, because a paused process still accepts TCP (the kernel does) and a cut one answers nothing. Requests go one at
-a time; a connection that missed a deadline or broke is closed, so that a late answer is never taken for the next one's. ApiVersions is asked
-first: a request in a version that the server does not speak is refused here, with both ranges in the message.
+Every request has a deadline, because a paused process still accepts TCP (the kernel does) and a cut one answers nothing. Requests go
+one at a time; a connection that missed a deadline or broke is closed, so that a late answer is never taken for the next one's.
+ApiVersions is asked first: a request in a version that the server does not speak is refused here, with what it does speak.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kafka messages as bytes: length-prefixed frames with a header and a payload that kio encodes and decodes.
 
 A request is `int32 length | header | payload`; the header is `int16 api_key, int16 api_version, int32 correlation_id, nullable string
-client_id` (plus tags in flexible versions), so whoever only relays frames can read who asks what without knowing the payload: `RequestHead`.
+client_id` (plus tags in flexible versions), so whoever only relays frames can read who asks what without its payload: `RequestHead`.
 A response is `int32 length | int32 correlation_id [tags] | payload`; ApiVersions responses never have header tags, so that a client can
 read them before it knows anything.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
 from kio.static.primitive import i16, i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
@@ -56,7 +57,7 @@ def decode_response(frame: bytes, expected: type[R]) -> tuple[int, R]:
     try:
         header, size = entity_reader(header_type)(frame, 0)
         payload, read = entity_reader(expected)(frame, size)
-    except (ValueError, TypeError, IndexError, EOFError, BufferError) as error:
+    except (SerialError, ValueError, TypeError, OverflowError) as error:
         raise BadFrame(
             f"not a {expected.__name__} v{expected.__version__}: {error}; frame starts {frame[:32].hex()}"
         ) from error

@@ -15,6 +15,7 @@ from kio.schema.describe_quorum.v0 import DescribeQuorumRequest, DescribeQuorumR
 from kio.schema.describe_quorum.v0.request import PartitionData as QuorumPartition
 from kio.schema.describe_quorum.v0.request import TopicData as QuorumTopic
 from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v4 import InitProducerIdRequest, InitProducerIdResponse
 from kio.schema.metadata.v12 import MetadataRequest, MetadataResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.schema.update_features.v1 import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -28,6 +29,10 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 _EVERYTHING: Final = MetadataRequest(
     topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+)
+
+_PRODUCER_ID: Final = InitProducerIdRequest(
+    transactional_id=None, transaction_timeout=i32Timedelta.parse(datetime.timedelta(minutes=1))
 )
 
 
@@ -79,6 +84,13 @@ async def delete_topic(connection: Connection, name: str, *, timeout: float) -> 
     for result in (await connection.ask(request, DeleteTopicsResponse, timeout=timeout)).responses:
         if result.error_code is not ErrorCode.none:
             raise Declined(f"topic {name} was not deleted", result.error_code, result.error_message)
+
+
+async def producer_id(connection: Connection, *, timeout: float) -> None:
+    """Have a broker hand out a producer id; Declined while it has none to give."""
+    answer = await connection.ask(_PRODUCER_ID, InitProducerIdResponse, timeout=timeout)
+    if answer.error_code is not ErrorCode.none:
+        raise Declined("no producer id", answer.error_code, None)
 
 
 async def update_feature(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.spec import Spec
+from harness.spec_docs import with_current_table
 from harness.spec_file import SpecError, load_spec, parse_setting
 from harness.spec_show import as_yaml, settings_table
 from nodes.topology import ServerRole
@@ -145,3 +146,8 @@ def test_every_setting_has_a_description() -> None:
 @pytest.mark.parametrize("path", sorted(Path("examples").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_is_a_valid_spec(path: Path) -> None:
     load_spec(path)
+
+
+def test_the_page_about_specs_has_the_current_settings() -> None:
+    text = Path("docs/spec.md").read_text(encoding="utf-8")
+    assert with_current_table(text) == text, "run: python -m harness.spec_docs docs/spec.md"

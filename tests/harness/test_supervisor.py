@@ -1,4 +1,7 @@
-"""The supervisor against stages that behave, die, fall silent and are interrupted. Stages are small scripts that speak the control protocol."""
+"""The supervisor against stages that behave, die, fall silent and are interrupted.
+
+Stages are small scripts that speak the control protocol.
+"""
 
 from __future__ import annotations
 

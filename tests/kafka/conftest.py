@@ -9,7 +9,6 @@ import asyncio
 import inspect
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,8 +66,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    yield Lab(tmp_path)
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,26 +49,38 @@ def start(user: User, run: str, home: Path, *, through: tuple[str, ...] = ()) ->
 
 
 def doom(user: User, base: Path, moment: float | None) -> float:
-    """Start a run, SIGKILL its top process (None: when all it makes is there), check that nothing is left; seconds
-    until the kill."""
+    """Start a run, SIGKILL its top process after `moment` seconds (None: when all is there); nothing may be left.
+
+    Returns the seconds until the kill.
+    """
     run = f"doomed-{secrets.token_hex(6)}"
     home = Path(tempfile.mkdtemp(dir=base))
     if "user" in user.popen:
         shutil.chown(home, str(user.popen["user"]))
-    began = os.times().elapsed
+    try:
+        took = kill_top(user, run, home, moment)
+        assert left(lambda: traces.processes(run)) == {}, f"killed after {moment} s (seed {SEED})"
+        facts = (home / "facts").read_text().split() if (home / "facts").exists() else []
+        inodes = {int(fact) for fact in facts if fact.isdigit()}
+        assert left(lambda: traces.namespaces_held(inodes)) == [], f"killed after {moment} s (seed {SEED})"
+    finally:
+        for pid in traces.processes(run):
+            os.kill(pid, signal.SIGKILL)
+    return took
+
+
+def kill_top(user: User, run: str, home: Path, moment: float | None) -> float:
+    began = time.monotonic()
     with start(user, run, home) as top:
         if moment is None:
             until_made(home, top)
         else:
             with suppress(subprocess.TimeoutExpired):
                 top.wait(moment)
-        assert top.poll() is None, f"the run ended by itself with code {top.returncode}"
-        took = os.times().elapsed - began
+        ended = top.poll()
+        took = time.monotonic() - began
         top.kill()
-    assert left(lambda: traces.processes(run)) == {}, f"killed after {moment} s"
-    facts = (home / "facts").read_text().split() if (home / "facts").exists() else []
-    inodes = {int(fact) for fact in facts if fact.isdigit()}
-    assert left(lambda: traces.namespaces_held(inodes)) == [], f"killed after {moment} s"
+    assert ended is None, f"the run ended by itself with code {ended}"
     return took
 
 

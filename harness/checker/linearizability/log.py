@@ -38,7 +38,9 @@ class Inversions(NamedTuple):
     completed: Int64s  # when y completed
 
 
-def inversions(log: Int64s, slot: Int64s, invoked: Int64s, completed: Int64s, later: Int64s | None = None) -> Inversions:
+def inversions(
+    log: Int64s, slot: Int64s, invoked: Int64s, completed: Int64s, later: Int64s | None = None
+) -> Inversions:
     """All x for which some y of the same log has slot[x] < slot[y] and completed[y] < invoked[x]; y is the earliest such.
 
     Rows may come in any order. `later[i]`: earliest completion among rows of the same log that are not in this piece and have a

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.history import merge, store
+from harness.history import merge
 from harness.history.errors import HistoryError
 from harness.history.frame import FrameFile, FrameKind, FrameReader, Identity, encode
 from harness.history.reading import open_run
@@ -239,7 +239,7 @@ def test_a_crash_of_finish_at_any_step_is_made_good(run: Run, step: str, monkeyp
     some_of_everything(run)
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", crashing_rename)
-        patched.setattr(store.shutil, "rmtree", crashing_rmtree)
+        patched.setattr(shutil, "rmtree", crashing_rmtree)
         with pytest.raises(Crash):
             finish(run.path)
     assert recover(run.path).rows == {"ops": 7, "records": 7, "bounds": 1, "faults": 0, "events": 0}
@@ -308,6 +308,13 @@ def test_two_completions_of_one_op_cannot_be(run: Run) -> None:
     with path.open("ab") as file:
         file.write(encode(FrameKind.BATCH, frame.rows, 0, frame.payload))
     expect_refusal(run, "completed twice")
+
+
+def test_a_poll_without_the_records_that_it_counted_cannot_be(run: Run) -> None:
+    some_of_everything(run)
+    path = run.journal / "1.reads"
+    path.write_bytes(path.read_bytes()[: next(FrameReader(path).frames()).at])
+    assert expect_refusal(run, "not those that it counted").path == path
 
 
 def test_files_of_another_run_or_writer_are_refused(run: Run, new_run: Callable[[], Run]) -> None:

@@ -1,0 +1,201 @@
+"""Log linearizability: the kernel of linearizability/log.py, called for bundles of ranges of logs.
+
+What becomes a point on the kernel's line, from the ledger and the sightings:
+
+    acknowledged append at offset o         slot 2o + 1   [invoked, completed]
+    append of unknown outcome, read at o    slot 2o + 1   [invoked, open]         one that nobody read may never have happened: left out
+    read of offset o                        slot 2o + 2   [never, completed]      the earliest read of each offset is the strictest
+
+A range of a log (2^16 offsets) is a piece; the earliest completion in all later ranges of its log is carried in. So memory is bounded by the bundle, not by
+the log. An append that surely failed and was read all the same is an aborted-read and no point here.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.checker.anomalies import NONLINEARIZABLE_LOG, STALE_END
+from harness.checker.check import Check, Need, finding
+from harness.checker.history import ACKNOWLEDGED, RANGE_BITS, READ, SENT, History
+from harness.checker.linearizability.log import NEVER, OPEN
+from harness.checker.sentences import log_name, process, quoted, seconds, text
+
+
+def nonlinearizable(history: History) -> DataFrame | None:
+    """Appends that were invoked after something at a higher slot of their log had completed, one finding each."""
+    swept = _points(history).groupBy("bundle").applyInArrow(_sweep, "log long, offset long, bound long")
+    suspects = history.suspects(swept)
+    return None if suspects is None else _explained(history, suspects)
+
+
+def _points(history: History) -> DataFrame:
+    """One row per offset: bundle, log, offset, invoked, completed, read (completed), later; no nulls."""
+    ledger = (
+        history.ledger.selectExpr(
+            "bundle",
+            "log",
+            "offset",
+            "ack_invoked as invoked",
+            "ack_completed as completed",
+            "read_completed as read",
+        )
+        .fillna(NEVER, "invoked")
+        .fillna(OPEN, ["completed", "read"])
+    )
+    unknown = history.suspects(_unknown_appends(history))
+    if unknown is not None:
+        ledger = ledger.join(unknown.select("log", "offset", "unknown_invoked"), ["log", "offset"], "left")
+        ledger = ledger.withColumn("invoked", F.expr("greatest(invoked, coalesce(unknown_invoked, invoked))")).drop(
+            "unknown_invoked"
+        )
+    if not history.spans_ranges:
+        return ledger.withColumn("later", F.lit(OPEN))
+    ledger = ledger.withColumn("range", F.shiftright("offset", RANGE_BITS))
+    beyond = Window.partitionBy("log").orderBy(F.desc("range")).rowsBetween(Window.unboundedPreceding, -1)
+    carried = (
+        ledger.groupBy("log", "range")
+        .agg(F.min(F.least("completed", "read")).alias("earliest"))
+        .withColumn("later", F.coalesce(F.min("earliest").over(beyond), F.lit(OPEN)))
+        .drop("earliest")
+    )
+    return ledger.join(F.broadcast(carried), ["log", "range"]).drop("range")
+
+
+def _unknown_appends(history: History) -> DataFrame:
+    """Appends of unknown outcome that somebody read, at their only place."""
+    seen = history.sightings.where("info > 0 and ok = 0 and places = 1")
+    return seen.groupBy("log", "offset").agg(F.max("invoked").alias("unknown_invoked"))
+
+
+def _sweep(table: pa.Table) -> pa.Table:
+    """In a Spark worker: the points of a bundle's rows, through the kernel; Arrow in, Arrow out."""
+    import numpy as np
+
+    from harness.checker.linearizability.log import NEVER, inversions
+
+    log, offset, invoked, completed, read, later = (
+        table[name].to_numpy() for name in ("log", "offset", "invoked", "completed", "read", "later")
+    )
+    rows = len(offset)
+    found = inversions(
+        np.concatenate((log, log)),
+        np.concatenate((2 * offset + 1, 2 * offset + 2)),
+        np.concatenate((invoked, np.full(rows, NEVER))),
+        np.concatenate((completed, read)),
+        np.concatenate((later, later)),
+    )
+    return pa.table({"log": log[found.x], "offset": offset[found.x], "bound": found.completed})
+
+
+def _explained(history: History, suspects: DataFrame) -> DataFrame:
+    """Name the two ops: the late append, and what had completed above it."""
+    placed = history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
+    values = (
+        placed.join(suspects, ["log", "offset"]).select("log", "v", "bound", F.col("offset").alias("at")).distinct()
+    )
+    appends = (
+        history.records.where(f"{SENT} and outcome <> 'fail'")
+        .join(values, ["log", "v"])
+        .where("invoked_ns > bound and coalesce(offset, at) = at")
+        .drop("offset")
+    )
+    above = suspects.select("log", F.col("offset").alias("at"), F.col("bound").alias("completed_ns"))
+    earlier = (
+        placed.join(above, ["log", "completed_ns"])
+        .where("offset > at or (kind = 'poll' and offset = at)")
+        .groupBy("log", "at")
+        .agg(F.min(F.struct("offset", "op", "kind", "process", "client", "value", "invoked_ns")).alias("earlier"))
+        .withColumn("earlier_value", F.col("earlier.value"))
+    )
+    return history.known(appends.join(earlier, ["log", "at"])).select(
+        *finding(
+            NONLINEARIZABLE_LOG,
+            text(
+                "{who} sent {value} at {when}, when {earlier} {what} {earlier_who} at offset {earlier_offset} of {log} (done at {bound}), "
+                "but it stands before that, at offset {offset}.",
+                who=process("process", "client"),
+                value=quoted("value"),
+                when=seconds("invoked_ns"),
+                earlier=quoted("earlier_value"),
+                what=F.when(F.col("earlier.kind") == "send", F.lit("had been acknowledged to")).otherwise(
+                    F.lit("had been read by")
+                ),
+                earlier_who=process("earlier.process", "earlier.client"),
+                earlier_offset=F.col("earlier.offset"),
+                log=log_name(),
+                bound=seconds("bound"),
+                offset=F.col("at"),
+            ),
+            ops=[F.col("op"), F.col("earlier.op")],
+            since=F.col("earlier.invoked_ns"),
+            until=F.coalesce("completed_ns", "invoked_ns"),
+            offset=F.col("at"),
+            value=F.col("value"),
+            detail=[F.col("earlier.offset").alias("earlier_offset")],
+        )
+    )
+
+
+def stale_ends(history: History) -> DataFrame | None:
+    """End offsets (ListOffsets) below something that had been acknowledged or read before they were asked for."""
+    asked = history.bounds.where("log_end is not null").selectExpr(
+        "log", "2 * log_end as slot", "log_end", "op", "invoked_ns", "completed_ns", "cast(null as long) as there"
+    )
+    there = history.ledger.selectExpr(
+        "log",
+        "2 * offset + 1 as slot",
+        "cast(null as long) as log_end",
+        "cast(null as long) as op",
+        "cast(null as long) as invoked_ns",
+        "cast(null as long) as completed_ns",
+        "least(ack_completed, read_completed) as there",
+    )
+    above = Window.partitionBy("log").orderBy(F.desc("slot")).rowsBetween(Window.unboundedPreceding, -1)
+    late = (
+        asked.unionByName(there)
+        .withColumn("bound", F.min("there").over(above))
+        .where("op is not null and bound < invoked_ns")
+    )
+    suspects = history.suspects(late.select("log", "log_end", "op", "invoked_ns", "completed_ns", "bound"))
+    if suspects is None:
+        return None
+    wanted = suspects.selectExpr("log", "log_end", "op as asked_op", "bound as completed_ns")
+    first = (
+        history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
+        .join(wanted, ["log", "completed_ns"])
+        .where("offset >= log_end")
+        .groupBy("log", "asked_op")
+        .agg(F.min(F.struct("offset", "op", "value", "invoked_ns")).alias("record"))
+        .withColumnRenamed("asked_op", "op")
+    )
+    return history.known(
+        suspects.drop("log_end")
+        .join(first, ["log", "op"])
+        .join(suspects.select("log", "op", F.col("log_end").alias("end")), ["log", "op"])
+    ).select(
+        *finding(
+            STALE_END,
+            text(
+                "{log} was said at {when} to end at offset {end}, but offset {offset} had been there since {bound}.",
+                log=log_name(),
+                when=seconds("invoked_ns"),
+                end=F.col("end"),
+                offset=F.col("record.offset"),
+                bound=seconds("bound"),
+            ),
+            ops=[F.col("op"), F.col("record.op")],
+            since=F.col("bound"),
+            until=F.coalesce("completed_ns", "invoked_ns"),
+            offset=F.col("record.offset"),
+            value=F.col("record.value"),
+            detail=[F.col("end")],
+        )
+    )
+
+
+CHECKS = (
+    Check(kind=NONLINEARIZABLE_LOG, engine="slot-sweep", needs=Need.ACKNOWLEDGED, find=nonlinearizable),
+    Check(kind=STALE_END, engine="spark-sql", needs=Need.BOUNDS, find=stale_ends),
+)

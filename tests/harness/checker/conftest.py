@@ -1,0 +1,37 @@
+"""One Spark session for all tests of the checker."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.checker.conclude import Judged
+from harness.history.reading import open_run
+from tests.harness.checker.stories import Story
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from harness.checker.session import spark_session
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # pyspark's own
+        with spark_session(heap="1g", cores=2) as session:
+            yield session
+
+
+@pytest.fixture(scope="session")
+def judged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Judged]]:
+    """Judge stories, all in one job: run -> what was concluded."""
+    from harness.checker.judge import judge
+
+    def judge_all(*stories: Story) -> dict[str, Judged]:
+        folder: Path = tmp_path_factory.mktemp("runs")
+        stored = [open_run(story.save(folder / story.run)) for story in stories]
+        return {one.run: one for one in judge(spark, stored)}
+
+    return judge_all

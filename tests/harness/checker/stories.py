@@ -1,0 +1,267 @@
+"""Small histories, told op by op, for tests of the checker and of reports.
+
+A story is three lists of rows that a test may bend before it is saved as a run directory:
+
+    story = clean("r1")                     # two partitions, two clients, one reader, a complete final read: nothing wrong with it
+    story.records.remove(...)               # bend it
+    story.save(tmp_path / "r1")
+
+Times are milliseconds in calls and nanoseconds in rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history.rundir import RunInfo, write_run_info
+from harness.history.tables import TABLES
+from nemesis.fault import FaultRow
+from nodes.event import Event
+from workloads.op import Bounds, Op, Record
+
+MS = 1_000_000
+SAFE = {"name": "log", "acks": "all", "idempotence": True, "retries": 1000, "requests_in_flight": 5}
+CLOCK = "host"
+
+
+@dataclass
+class Story:
+    run: str = "r"
+    workload: dict[str, Any] = field(default_factory=lambda: dict(SAFE))
+    checks: dict[str, Any] = field(default_factory=dict)
+    brokers: dict[str, Any] = field(default_factory=dict)  # broker config
+    topic_config: dict[str, Any] = field(default_factory=dict)
+    replication: int = 3
+    more: dict[str, Any] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    bounds: list[Bounds] = field(default_factory=list)
+    faults: list[FaultRow] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def send(
+        self,
+        value: str | None,
+        offset: int | None = None,
+        *,
+        at: tuple[int, int | None],
+        client: str = "w1.p0",
+        process: int = 1,
+        sequence: int | None = None,
+        outcome: str = "ok",
+        topic: str = "log",
+        partition: int = 0,
+        error: str | None = None,
+    ) -> int:
+        op = self._op("send", client, process, "main", at, outcome, 1, topic, partition, error)
+        if sequence is None:
+            sequence = sum(r.kind == "send" and (r.client, r.topic, r.partition) == (client, topic, partition) for r in self.records)
+        self._record(op, 0, sequence, topic, partition, offset, value)
+        return op.op
+
+    def poll(
+        self,
+        reads: Iterable[tuple[int, str | None]],
+        *,
+        at: tuple[int, int | None],
+        client: str = "w1.c0",
+        process: int = 100,
+        phase: str = "main",
+        outcome: str = "ok",
+        topic: str = "log",
+        partition: int = 0,
+    ) -> int:
+        reads = list(reads)
+        op = self._op("poll", client, process, phase, at, outcome, len(reads), None, None, None)
+        for position, (offset, value) in enumerate(reads):
+            self._record(op, position, None, topic, partition, offset, value)
+        return op.op
+
+    def end(
+        self,
+        log_end: int | None,
+        *,
+        at: tuple[int, int | None],
+        log_start: int | None = 0,
+        read_to: int | None = -1,
+        error: str | None = None,
+        phase: str = "final",
+        topic: str = "log",
+        partition: int = 0,
+    ) -> int:
+        """What ListOffsets said; `read_to` -1: the reader came to the end."""
+        op = self._op("bounds", "w1.d0", 900, phase, at, "fail" if error else "ok", 0, topic, partition, error)
+        self.bounds.append(
+            Bounds(
+                run=self.run,
+                op=op.op,
+                phase=phase,
+                topic=topic,
+                partition=partition,
+                log_start=None if log_end is None else log_start,
+                log_end=log_end,
+                read_to=log_end if read_to == -1 else read_to,
+                error=error,
+                invoked_ns=op.invoked_ns,
+                completed_ns=op.completed_ns,
+            )
+        )
+        return op.op
+
+    def move(self, *, at: int, process: int = 100, client: str = "w1.c0", kind: str = "assign") -> int:
+        return self._op(kind, client, process, "main", (at, at), "ok", 0, "log", 0, None).op
+
+    def fault(self, name: str, since: int, until: int | None, *, status: str = "healed", targets: tuple[str, ...] = ("b1",)) -> int:
+        number = len(self.faults) + 1
+        self.faults.append(
+            FaultRow(
+                run=self.run,
+                clock=CLOCK,
+                fault=number,
+                name=name,
+                rule="leader of log-0",
+                targets=targets,
+                settings="{}",
+                status=status,
+                planned_ns=since * MS,
+                injecting_ns=since * MS,
+                proved_ns=since * MS,
+                healing_ns=None if until is None else until * MS,
+                healed_ns=None if until is None else until * MS,
+                proof="seen",
+                heal_proof=None if until is None else "seen",
+                detail=None,
+            )
+        )
+        return number
+
+    def final_read(self, content: dict[int, list[tuple[int, str | None]]], *, since: int, log_start: int = 0, topic: str = "log") -> None:
+        """Read every partition to its end by a fresh process each; the end is one past the last offset."""
+        for partition, reads in sorted(content.items()):
+            self.poll(
+                reads, at=(since, since + 5), client="w1.d0", process=900 + partition, phase="final", partition=partition, topic=topic
+            )
+            end = reads[-1][0] + 1 if reads else log_start
+            self.end(end, log_start=log_start, at=(since + 5, since + 6), partition=partition, topic=topic)
+
+    def change(self, which: Callable[[Any], bool], **values: Any) -> int:
+        """Replace fields of all rows of records and ops for which `which` holds; returns how many."""
+        changed = 0
+        for rows in (self.records, self.ops, self.bounds):
+            for index, row in enumerate(rows):
+                if which(row):
+                    rows[index] = type(row)(**{**asdict(row), **values})  # type: ignore[assignment,call-overload]
+                    changed += 1
+        return changed
+
+    def tables(self) -> dict[str, pa.Table]:
+        rows = {"ops": self.ops, "records": self.records, "bounds": self.bounds, "faults": self.faults, "events": self.events}
+        return {
+            name: pa.Table.from_pylist([asdict(row) for row in rows[name]], schema=table.schema)  # type: ignore[attr-defined]
+            for name, table in TABLES.items()
+        }
+
+    def info(self) -> RunInfo:
+        partitions = 1 + max((record.partition for record in self.records), default=0)
+        return RunInfo(
+            run=self.run,
+            spec={"workload": self.workload, "checks": self.checks, "config": {"all": self.brokers}},
+            system="kafka:4.3.1",
+            topics=[{"name": "log", "partitions": partitions, "replication": self.replication, "config": self.topic_config}],
+            clock=CLOCK,
+            more=self.more,
+        )
+
+    def save(self, run_dir: Path) -> Path:
+        save_tables(run_dir, self.info(), self.tables())
+        return run_dir
+
+    def _op(
+        self, kind: str, client: str, process: int, phase: str, at: tuple[int, int | None], outcome: str, count: int, topic: str | None,
+        partition: int | None, error: str | None,
+    ) -> Op:  # fmt: skip
+        op = Op(
+            run=self.run,
+            clock=CLOCK,
+            op=len(self.ops) + 1,
+            client=client,
+            process=process,
+            kind=kind,
+            phase=phase,
+            topic=topic,
+            partition=partition,
+            invoked_ns=at[0] * MS,
+            completed_ns=None if at[1] is None else at[1] * MS,
+            outcome=outcome,
+            error=error,
+            broker=None,
+            count=count,
+        )
+        self.ops.append(op)
+        return op
+
+    def _record(self, op: Op, position: int, sequence: int | None, topic: str, partition: int, offset: int | None, value: str | None) -> None:
+        self.records.append(
+            Record(
+                run=self.run,
+                op=op.op,
+                client=op.client,
+                process=op.process,
+                kind=op.kind,
+                phase=op.phase,
+                position=position,
+                sequence=sequence,
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                value=value,
+                leader_epoch=None,
+                timestamp_ms=None,
+                broker=None,
+                invoked_ns=op.invoked_ns,
+                completed_ns=op.completed_ns,
+                outcome=op.outcome,
+            )
+        )
+
+
+def save_tables(run_dir: Path, info: RunInfo, tables: dict[str, pa.Table], *, files: int = 1, row_group: int | None = None) -> None:
+    """A finished run directory; `files` Parquet files per table."""
+    run_dir.mkdir(parents=True)
+    write_run_info(run_dir, info)
+    for name, table in tables.items():
+        folder = run_dir / "history" / name
+        folder.mkdir(parents=True)
+        share = -(-table.num_rows // files) or 1
+        for number in range(files):
+            part = table.slice(number * share, share)
+            pq.write_table(part, folder / f"{number}.parquet", row_group_size=row_group, write_page_checksum=True, compression="zstd")
+
+
+def clean(run: str = "r", *, records: int = 20, partitions: int = 2, **settings: Any) -> Story:
+    """Two clients send `records` to each partition, two at a time and overlapping; one reader follows; a complete final read; a fault healed long before.
+
+    Record i of partition p: value "log/p/i" at offset i, sent by client w1.p(i % 2) from 100 + 10 i to 115 + 10 i ms.
+    """
+    story = Story(run=run, **settings)
+    content: dict[int, list[tuple[int, str | None]]] = {}
+    for partition in range(partitions):
+        content[partition] = [(i, f"log/{partition}/{i}") for i in range(records)]
+        for i, value in content[partition]:
+            story.send(
+                value, i, at=(100 + 10 * i, 115 + 10 * i), client=f"w1.p{i % 2}", process=2 * partition + i % 2, sequence=i // 2,
+                partition=partition,
+            )  # fmt: skip
+        for i in range(0, records, 5):
+            story.poll(
+                content[partition][i : i + 5], at=(100 + 10 * i, 170 + 10 * i), process=100 + partition, partition=partition
+            )
+    story.fault("pause", 120, 140)
+    story.final_read(content, since=10_000)
+    return story
