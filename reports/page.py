@@ -29,7 +29,8 @@ from nemesis.fault import FaultRow
 from reports import explain, plots, timeline
 from reports.cards import card
 from reports.evidence import Evidence, node_name
-from reports.verdict import Severity, Status, Unavailability, Validity, Verdict
+from reports.headline import headline, reason
+from reports.verdict import Status, Unavailability, Validity, Verdict
 from reports.witness import OPS_PER_WITNESS
 from reports.wording import SENTENCE_LIMIT, at, clip, duration, number, one_line, plural
 
@@ -151,37 +152,6 @@ def _style() -> Markup:
 
 def _title(verdict: Verdict) -> str:
     return f"{verdict.verdict.upper()} - {one_line(verdict.run, 120)} - krash"
-
-
-def headline(verdict: Verdict) -> str:
-    """The verdict in one sentence, for page and terminal."""
-    found = [a for a in verdict.anomalies if a.severity == Severity.VIOLATION and not a.tolerated]
-    if verdict.verdict == Validity.INVALID and found:
-        worst = max(found, key=lambda a: (a.type == "lost-write", a.count))
-        others = len(found) - 1
-        rest = f", and {plural(others, 'other kind')} of anomaly was found" if others == 1 else ""
-        rest = f", and {plural(others, 'other kind')} of anomalies were found" if others > 1 else rest
-        return f"{explain.counted(worst.type, worst.count)}{rest}."
-    if verdict.verdict == Validity.VALID:
-        return _passed(verdict)
-    if verdict.verdict == Validity.UNKNOWN and not verdict.checks:
-        return "Nothing was judged."
-    return explain.VERDICTS[Validity(verdict.verdict)]
-
-
-def reason(verdict: Verdict) -> str | None:
-    """Why the verdict is not a plain judgement; an invalid one is explained by its anomalies."""
-    return verdict.reason if verdict.status != Status.JUDGED or verdict.verdict != Validity.INVALID else None
-
-
-def _passed(verdict: Verdict) -> str:
-    tolerated = sum(a.count for a in verdict.anomalies if a.tolerated)
-    checks = len(verdict.checks)
-    passed = f"all {checks} checks passed" if checks > 1 else f"{plural(checks, 'check')} passed"
-    if tolerated:
-        return f"{passed}, with {plural(tolerated, 'anomaly', 'anomalies')} that the spec tolerates.".capitalize()
-    looked = any(check.name == "lost-write" and check.verdict == Validity.VALID for check in verdict.checks)
-    return f"Nothing was lost; {passed}." if looked else f"{passed}.".capitalize()
 
 
 def _counts(evidence: Evidence) -> Iterator[tuple[str, str]]:

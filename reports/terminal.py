@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reports.page import headline, reason
+from reports.headline import headline, reason
 from reports.verdict import Severity, Status, Validity, Verdict
 from reports.wording import duration, number, one_line, plural
 

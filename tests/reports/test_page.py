@@ -13,7 +13,8 @@ import pytest
 
 from reports import explain, page, plots
 from reports.evidence import Evidence, gather
-from reports.page import CSP, SIZE_LIMIT, headline, render
+from reports.headline import headline
+from reports.page import CSP, SIZE_LIMIT, render
 from reports.verdict import AnomalySummary, CheckResult, Status, Verdict
 from tests.reports import synthetic
 from tests.reports.hostile import EVIL, hostile
