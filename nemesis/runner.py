@@ -185,6 +185,7 @@ class Nemesis:
         self.active[number] = fault
         try:
             await fault.prepare(self.on)
+            self.lives[number].before = await self.on.view()
         except Refused as refused:
             self._release(number)
             return str(refused)
@@ -244,7 +245,8 @@ class Nemesis:
         if planned.duration_s is not None:
             waits.append(asyncio.sleep(planned.duration_s))
         if planned.until is not None:
-            waits.append(wait_for(planned.until, self.on, self.lives, self.acknowledged))
+            before = self.lives[planned.fault].before
+            waits.append(wait_for(planned.until, self.on, self.lives, self.acknowledged, before))
         if not waits:
             await asyncio.Event().wait()
         tasks = [asyncio.ensure_future(wait) for wait in waits]

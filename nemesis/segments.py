@@ -48,7 +48,12 @@ def batches(segment: bytes) -> Iterator[Batch]:
 
 
 def recovery_points(checkpoint: str) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> offset up to which it was flushed. ValueError names what is wrong with the file."""
+    """(topic, partition) -> offset up to which it was flushed; {} from the empty file that a new broker makes.
+
+    ValueError names what is wrong with the file.
+    """
+    if not checkpoint:
+        return {}
     lines = checkpoint.splitlines()
     if len(lines) < 2 or lines[0] != "0" or len(lines) - 2 != int(lines[1]):
         raise ValueError(f"not an offset checkpoint of version 0: {checkpoint[:80]!r}")

@@ -20,7 +20,7 @@ and `target` are settings of that kind. A step that has neither `for` nor `until
 `when` and `until` hold when all that they name was observed, in this order, each counted from the moment the one before it held:
 
     after: followers      the fault of that step (its `as`, or its number from 0) is active      healed: followers     ... or was healed
-    leader_changed: log-0 | isr_of: log-0, is: 1 (members) or is: [b1, b2] | fenced: b1 | unfenced: b1
+    leader_changed: log-0 (since just before the fault of `after`, or of this `until`) | isr_of: log-0, is: 1 (members) or is: [b1, b2] | fenced: b1 | unfenced: b1
     acknowledged: 500     so many more records were acknowledged
 """
 

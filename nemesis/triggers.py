@@ -21,29 +21,34 @@ EVERY_S = 0.2
 
 @dataclass
 class Life:
-    """What other steps can wait for."""
+    """What other steps can wait for, and the cluster as it was just before the fault."""
 
+    before: ClusterView | None = None
     active: asyncio.Event = field(default_factory=asyncio.Event)
     healed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 async def wait_for(
-    when: Mapping[str, Any], on: Stage, lives: Mapping[int, Life], acknowledged: Callable[[], int]
+    when: Mapping[str, Any],
+    on: Stage,
+    lives: Mapping[int, Life],
+    acknowledged: Callable[[], int],
+    before: ClusterView | None = None,
 ) -> None:
-    """Return when everything that `when` names was observed, one after the other (see nemesis/settings.py)."""
+    """Return when everything that `when` names was observed, one after the other (see nemesis/settings.py).
+
+    `before`: what a changed leader is compared with; with `after` it is the cluster just before that fault, else the first view.
+    """
     if "after" in when:
         await lives[when["after"]].active.wait()
+        before = lives[when["after"]].before
     if "healed" in when:
         await lives[when["healed"]].healed.wait()
+        before = None
     if "leader_changed" in when:
         key = topic_partition(when["leader_changed"])
-        epoch = (await _partition(on, key)).leader_epoch
-        await _look(
-            on,
-            lambda view: (
-                (found := view.partitions.get(key)) is not None and found.leader >= 0 and found.leader_epoch > epoch
-            ),
-        )
+        epoch = (await _partition(on, key, before)).leader_epoch
+        await _look(on, lambda view: (found := view.partitions.get(key)) is not None and _led_since(found, epoch))
     if "isr_of" in when:
         key = topic_partition(when["isr_of"])
         await _look(
@@ -67,10 +72,16 @@ def _is(wanted: int | list[str], found: PartitionView, topology: Topology) -> bo
     return {topology.node(name).id for name in wanted} == set(found.isr)
 
 
-async def _partition(on: Stage, key: tuple[str, int]) -> PartitionView:
-    while (found := (await on.view()).partitions.get(key)) is None:  # noqa: ASYNC110 - views are asked for
+def _led_since(found: PartitionView, epoch: int) -> bool:
+    return found.leader >= 0 and found.leader_epoch > epoch
+
+
+async def _partition(on: Stage, key: tuple[str, int], before: ClusterView | None) -> PartitionView:
+    view = before or await on.view()
+    while key not in view.partitions:
         await asyncio.sleep(EVERY_S)
-    return found
+        view = await on.view()
+    return view.partitions[key]
 
 
 async def _look(on: Stage, holds: Callable[[ClusterView], bool]) -> None:

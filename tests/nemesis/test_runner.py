@@ -397,6 +397,21 @@ class TestTriggers:
         assert told.rows[1].targets == ("b2",)
         assert 7 <= told.seconds(told.rows[1].planned_ns) <= 8  # the session lasts two seconds
 
+    def test_a_leader_that_changed_while_nobody_answered_is_noticed(self, tmp_path: Path) -> None:
+        on = FakeCluster(topology(min_isr=1), unclean=True)
+        steps = (
+            {"at": 2, "fault": "kill", "target": "followers of log-0", "until": {"after": 1}},
+            {
+                "when": {"after": 0, "isr_of": "log-0", "is": 1},
+                "fault": "kill",
+                "target": "leader of log-0",
+                "until": {"leader_changed": "log-0"},
+            },
+        )
+        told = Run(on, tmp_path, script(*steps, safe=False))
+        run(told.go())
+        assert told.seconds(told.rows[1].healing_ns) < 15
+
     def test_isr_by_size_and_by_members(self, tmp_path: Path) -> None:
         told = self.go(
             tmp_path,

@@ -70,6 +70,7 @@ def test_only_segments_at_or_above_the_recovery_point_are_read() -> None:
 
 def test_a_checkpoint_is_read_and_a_foreign_file_named() -> None:
     assert recovery_points("0\n2\nlog 0 12\nmy topic 3 0\n") == {("log", 0): 12, ("my topic", 3): 0}
+    assert recovery_points("") == {}
     with pytest.raises(ValueError, match="not an offset checkpoint"):
         recovery_points("hello\n")
     with pytest.raises(ValueError, match="not an offset checkpoint"):
