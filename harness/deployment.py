@@ -97,7 +97,7 @@ class Deployment:
 
     async def deploy(self, say: Callable[[str], None]) -> None:
         """Nodes up, topics made; raises what went wrong with the node's own words."""
-        await self.backend.open(run=self.run, home=self.directory / "work")
+        await self.backend.open(run=self.run, home=self.directory / "work", image=self.spec.image, progress=say)
         self._cluster = await deploy(
             run=self.run,
             topology=self.topology,

@@ -172,7 +172,11 @@ def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> 
 
 
 def _refuse_what_is_missing(spec: Spec) -> None:
-    missing = missing_for(spec.backend, spec.system_name)
+    missing = [
+        row
+        for row in missing_for(spec.backend, spec.system_name)
+        if not (row.replaced_by and getattr(spec, row.replaced_by))
+    ]
     if missing:
         lines = [f"  {item.name}: {item.found}\n    {item.remedy}" for item in missing]
         raise CommandError(

@@ -28,6 +28,7 @@ from typing import Any
 from harness.clients import ClientDied
 from harness.control import Line, connect
 from harness.deployment import Deployment
+from harness.history.arrow import spare_pandas
 from harness.up_stage import keep_up
 
 ALIVE_EVERY = 1.0  # seconds
@@ -80,6 +81,9 @@ class Stage:
         finally:
             async with self.phase("collect"):
                 await self.deployment.close()
+            if self.deployment.choices.misfits:
+                count = len(self.deployment.choices.misfits)
+                self.line.send(type="note", text=f"{count} replayed choices did not fit and were drawn anew")
             if self.interrupt.is_set():
                 self._interrupted("after its time limit, while it was being finished")
         return code
@@ -193,4 +197,5 @@ async def _listen(line: Line, stage: Stage) -> None:
 
 if __name__ == "__main__":
     faulthandler.enable()
+    spare_pandas()
     sys.exit(asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]))))

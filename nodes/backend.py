@@ -7,7 +7,7 @@ process `open`, `add` for each node, ..., `close`. `sweep(run)` removes whatever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -35,12 +35,17 @@ class Requirement:
     present: bool
     found: str  # version or path, or what was seen instead
     remedy: str  # exact command; empty when present
+    replaced_by: str = ""  # a setting of the spec that makes it unnecessary, e.g. "image"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
     run: str
     what: str  # "container krash-…-b1", "network …"
+
+
+def unheard(text: str) -> None:
+    """Progress that nobody follows."""
 
 
 class Backend(Protocol):
@@ -66,8 +71,13 @@ class Backend(Protocol):
         """Remove everything a run left; returns what was removed."""
         ...
 
-    async def open(self, *, run: str, home: Path) -> None:
-        """Get ready inside the run's process; node homes live below `home` where the backend uses this machine's disk."""
+    async def open(
+        self, *, run: str, home: Path, image: str | None = None, progress: Callable[[str], None] = unheard
+    ) -> None:
+        """Get ready inside the run's process; node homes live below `home` where the backend uses this machine's disk.
+
+        image: what the spec says nodes run in; NodeError where a backend has no images. progress: told what takes long.
+        """
         ...
 
     async def add(self, request: NodeRequest) -> Node: ...

@@ -34,7 +34,7 @@ from reports.witness import WitnessOp, integers, witness_ops
 TABLES = ("ops", "records", "bounds", "faults", "events")
 FAULT_LIMIT = 300
 FILE_LIMIT = 60
-_AFTER_THE_RUN = {"check", "judge", "report"}  # phases in which nothing happens to the system
+_AFTER_THE_RUN = {"collect", "check", "judge", "report"}  # phases in which nothing happens to the system
 _WRITTEN_BY_US = {"report.html", "junit.xml"}
 
 
@@ -167,10 +167,10 @@ def _files(run_dir: Path) -> tuple[str, ...]:
     """Names of files for who wants to go on, sorted; without those this package writes, so that a second report is
     like the first.
     """
-    found: list[str] = []
+    found: set[str] = set()
     for pattern in ("*", "anomalies/*", "history/*/*", "nodes/*", "nodes/*/*", "nodes/*/*/*"):
-        found += [str(path.relative_to(run_dir)) for path in run_dir.glob(pattern) if path.is_file()]
-    return tuple(sorted(set(found) - _WRITTEN_BY_US)[:FILE_LIMIT])
+        found |= {str(p.relative_to(run_dir)) for p in run_dir.glob(pattern) if p.is_file() and p.name[0] != "."}
+    return tuple(sorted(found - _WRITTEN_BY_US)[:FILE_LIMIT])
 
 
 def node_name(run: dict[str, Any], node: str) -> str:

@@ -89,13 +89,21 @@ ANOMALIES = {
         "with several requests in flight a retry can do this.",
         next="See enable.idempotence and max.in.flight.requests.per.connection in the configuration below.",
     ),
-    "nonlinearizable": Explanation(
+    "nonlinearizable-log": Explanation(
         asks="Does the order of the log agree with real time?",
         one="pair of operations contradicts real time",
         many="pairs of operations contradict real time",
         meaning="A record acknowledged before another was even sent has the higher offset, or a read saw less than "
         "what was complete before it began: no order of the log agrees with the clock.",
         next="The witness operations are the smallest contradiction: compare their times with the elections.",
+    ),
+    "stale-end-offset": Explanation(
+        asks="Does the reported end of a log include what was acknowledged before?",
+        one="reported end offset was too low",
+        many="reported end offsets were too low",
+        meaning="The broker said that the log ends below a record that had been acknowledged, or read, before it was "
+        "asked. Kafka does not promise this: a new leader's high watermark may lag behind.",
+        next="See whether the leader had just changed. It matters to you only if your code trusts end offsets.",
     ),
     "unavailable": Explanation(
         asks="How long did nothing succeed after each fault?",
@@ -105,11 +113,6 @@ ANOMALIES = {
         "sets a bound.",
         next="Compare the window with the session and request timeouts, and with the time to elect a leader.",
     ),
-}
-_ALIASES = {
-    "log-linearizability": "nonlinearizable",
-    "linearizability": "nonlinearizable",
-    "log-order": "nonlinearizable",
 }
 _OTHER_ANOMALY = Explanation(
     asks="",
@@ -121,7 +124,7 @@ _OTHER_ANOMALY = Explanation(
 
 
 def anomaly(kind: str) -> Explanation:
-    return ANOMALIES.get(_ALIASES.get(kind, kind), _OTHER_ANOMALY)
+    return ANOMALIES.get(kind, _OTHER_ANOMALY)
 
 
 FAULTS = {
@@ -141,6 +144,15 @@ def counted(kind: str, count: int) -> str:
     explanation = anomaly(kind)
     said = plural(count, explanation.one, explanation.many)
     return f"{said} {one_line(kind, 80)}" if explanation is _OTHER_ANOMALY else said
+
+
+LOST = {
+    "gone": "the partition was gone",
+    "beyond": "the log ended before it",
+    "expired": "the log started after it",
+    "absent": "nothing was at its offset",
+    "replaced": "something else was at its offset",
+}  # how a lost write was lost, as the checker's details call it
 
 
 def question(check: str) -> str | None:

@@ -27,11 +27,12 @@ from markupsafe import Markup
 
 from nemesis.fault import FaultRow
 from reports import explain, plots, timeline
+from reports.cards import card
 from reports.evidence import Evidence, node_name
-from reports.spans import Span
-from reports.verdict import AnomalySummary, Severity, Status, Unavailability, Validity, Verdict
-from reports.witness import OPS_PER_WITNESS, WitnessOp, WitnessRecord, integers
-from reports.wording import SENTENCE_LIMIT, VALUE_LIMIT, at, clip, duration, number, one_line, plural
+from reports.headline import headline, reason
+from reports.verdict import Status, Unavailability, Validity, Verdict
+from reports.witness import OPS_PER_WITNESS
+from reports.wording import SENTENCE_LIMIT, at, clip, duration, number, one_line, plural
 
 SIZE_LIMIT = 3_000_000  # bytes
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -118,10 +119,13 @@ def _view(evidence: Evidence, detail: Detail, problems: list[str]) -> dict[str, 
         "run": run,
         "title": _title(verdict),
         "headline": headline(verdict),
+        "reason": reason(verdict),
         "status_note": None if verdict.status == Status.JUDGED else explain.STATUSES.get(Status(verdict.status)),
         "counts": list(_counts(evidence)),
         "facts": list(_facts(evidence)),
-        "anomalies": [_anomaly(place, a, evidence, detail) for place, a in enumerate(anomalies, 1)],
+        "anomalies": [
+            card(place, a, evidence, witnesses=detail.witnesses, ops=detail.ops) for place, a in enumerate(anomalies, 1)
+        ],
         "anomalies_left_out": len(verdict.anomalies) - len(anomalies),
         "not_checked": list(_not_checked(evidence)),
         "explain": explain,
@@ -148,32 +152,6 @@ def _style() -> Markup:
 
 def _title(verdict: Verdict) -> str:
     return f"{verdict.verdict.upper()} - {one_line(verdict.run, 120)} - krash"
-
-
-def headline(verdict: Verdict) -> str:
-    """The verdict in one sentence, for page and terminal."""
-    found = [a for a in verdict.anomalies if a.severity == Severity.VIOLATION and not a.tolerated]
-    if verdict.verdict == Validity.INVALID and found:
-        worst = max(found, key=lambda a: (a.type == "lost-write", a.count))
-        others = len(found) - 1
-        rest = f", and {plural(others, 'other kind')} of anomaly was found" if others == 1 else ""
-        rest = f", and {plural(others, 'other kind')} of anomalies were found" if others > 1 else rest
-        return f"{explain.counted(worst.type, worst.count)}{rest}."
-    if verdict.verdict == Validity.VALID:
-        return _passed(verdict)
-    if verdict.verdict == Validity.UNKNOWN and not verdict.checks:
-        return "Nothing was judged."
-    return explain.VERDICTS[Validity(verdict.verdict)]
-
-
-def _passed(verdict: Verdict) -> str:
-    tolerated = sum(a.count for a in verdict.anomalies if a.tolerated)
-    checks = len(verdict.checks)
-    passed = f"all {checks} checks passed" if checks > 1 else f"{plural(checks, 'check')} passed"
-    if tolerated:
-        return f"{passed}, with {plural(tolerated, 'anomaly', 'anomalies')} that the spec tolerates.".capitalize()
-    looked = any(check.name == "lost-write" and check.verdict == Validity.VALID for check in verdict.checks)
-    return f"Nothing was lost; {passed}." if looked else f"{passed}.".capitalize()
 
 
 def _counts(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -212,7 +190,7 @@ def _not_checked(evidence: Evidence) -> Iterator[str]:
     verdict = evidence.verdict
     yield from (one_line(line) for line in verdict.unjudged[:30])
     for check in verdict.checks:
-        if check.verdict == Validity.UNKNOWN:
+        if check.verdict == Validity.UNKNOWN and check.note not in verdict.unjudged:
             yield f"{check.name}: {one_line(check.note or 'no reason was given')}"
     if not verdict.checks:
         yield "No check was made at all."
@@ -221,91 +199,6 @@ def _not_checked(evidence: Evidence) -> Iterator[str]:
     refused = sum(1 for fault in evidence.faults if fault.status == "refused")
     if refused:
         yield f"{plural(refused, 'planned fault')} could not be done at its moment; see the table of faults."
-
-
-def _anomaly(place: int, anomaly: AnomalySummary, evidence: Evidence, detail: Detail) -> dict[str, Any]:
-    explanation = explain.anomaly(anomaly.type)
-    shown = anomaly.witnesses[: detail.witnesses]
-    return {
-        "id": f"anomaly-{place}",
-        "summary": anomaly,
-        "explanation": explanation,
-        "witnesses": [_witness(witness, anomaly, evidence, detail) for witness in shown],
-        "faults": _named_faults(shown, evidence),
-        "leadership": _leadership(shown, evidence),
-        "left_out": anomaly.count - len(shown),
-    }
-
-
-def _named_faults(witnesses: list[dict[str, Any]], evidence: Evidence) -> list[tuple[int, str]]:
-    named = {fault for witness in witnesses for fault in integers(witness.get("faults"))}
-    return [_fault_name(fault, evidence) for fault in evidence.faults if fault.fault in named][:8]
-
-
-def _leadership(witnesses: list[dict[str, Any]], evidence: Evidence) -> list[tuple[str, str]]:
-    """For up to three partitions that witnesses name: their leaders from the last of those ops on, four at most."""
-    told: list[tuple[str, str]] = []
-    for lane in evidence.states.partitions:
-        named = [w for w in witnesses if (w.get("topic"), w.get("partition")) == (lane.topic, lane.partition)]
-        times = [evidence.ops[op].invoked_ns for w in named for op in integers(w.get("ops"))[:1] if op in evidence.ops]
-        spans = [span for span in lane.leaders if times and span.end_ns > max(times)][:4]
-        if spans and len(told) < 3:
-            told.append((one_line(f"{lane.topic}-{lane.partition}", 120), _succession(spans, evidence)))
-    return told
-
-
-def _succession(spans: list[Span], evidence: Evidence) -> str:
-    """ "b1 until 17.900 s, nobody until 19.600 s, then b2"."""
-    names = ["nobody" if span.state == "-1" else node_name(evidence.run, span.state) for span in spans]
-    earlier = [
-        f"{name} until {at(span.end_ns, evidence.zero_ns)}" for name, span in zip(names, spans[:-1], strict=False)
-    ]
-    return ", ".join([*earlier, f"then {names[-1]}" if earlier else names[-1]]) + "."
-
-
-def _witness(witness: dict[str, Any], anomaly: AnomalySummary, evidence: Evidence, detail: Detail) -> dict[str, Any]:
-    """One row of the table. `says`: its sentence, unless it only fills in what the row shows anyway."""
-    ids = integers(witness.get("ops"))
-    topic, partition = witness.get("topic"), witness.get("partition")
-    value = witness.get("value")
-    sentence = str(witness.get("sentence") or "")
-    plain = anomaly.type == "lost-write" and topic is not None
-    return {
-        "says": "" if plain or sentence == anomaly.sentence else clip(sentence, SENTENCE_LIMIT),
-        "partition": None if topic is None else one_line(f"{topic}-{partition}", 120),
-        "offset": witness.get("offset"),
-        "value": None if value is None else clip(str(value), VALUE_LIMIT),
-        "ops": [_op(evidence.ops[op], evidence) for op in ids[: detail.ops] if op in evidence.ops],
-        "missing": [op for op in ids[: detail.ops] if op not in evidence.ops],
-        "left_out": max(0, len(ids) - detail.ops),
-        "detail": None if witness.get("detail") is None else clip(str(witness["detail"]), SENTENCE_LIMIT),
-    }
-
-
-def _op(op: WitnessOp, evidence: Evidence) -> dict[str, Any]:
-    where = one_line(f"{op.topic}-{op.partition}", 120) if op.topic is not None else None
-    return {
-        "op": op,
-        "what": f"{op.kind} {where}" if where else op.kind,
-        "invoked": at(op.invoked_ns, evidence.zero_ns),
-        "completed": at(op.completed_ns, evidence.zero_ns),
-        "outcome": {"fail": "failed", "info": "unknown"}.get(op.outcome, op.outcome),
-        "broker": None if op.broker is None else node_name(evidence.run, str(op.broker)),
-        "records": [_record(record) for record in op.records],
-    }
-
-
-def _record(record: WitnessRecord) -> dict[str, Any]:
-    value = (
-        None if record.value is None else clip(record.value, VALUE_LIMIT, max(record.value_length, len(record.value)))
-    )
-    return {"record": record, "value": value}
-
-
-def _fault_name(fault: FaultRow, evidence: Evidence) -> tuple[int, str]:
-    effect = fault.proved_ns if fault.proved_ns is not None else fault.injecting_ns
-    targets = ", ".join(fault.targets)
-    return fault.fault, one_line(f"F{fault.fault} {fault.name} {targets} at {at(effect, evidence.zero_ns)}", 200)
 
 
 def _fault(fault: FaultRow, evidence: Evidence) -> dict[str, Any]:

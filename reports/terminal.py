@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reports.page import headline
+from reports.headline import headline, reason
 from reports.verdict import Severity, Status, Validity, Verdict
 from reports.wording import duration, number, one_line, plural
 
@@ -56,8 +56,11 @@ def verdict_lines(verdict: Verdict, *, report: str | None = None, again: str | N
 
 
 def _details(verdict: Verdict) -> Iterator[str]:
-    if verdict.status != Status.JUDGED or verdict.reason:
-        yield one_line(f"{verdict.status}: {verdict.reason}" if verdict.reason else str(verdict.status))
+    told = reason(verdict)
+    if verdict.status != Status.JUDGED:
+        yield one_line(f"{verdict.status}: {told}" if told else str(verdict.status))
+    elif told:
+        yield one_line(told)
     for anomaly in verdict.anomalies:
         if anomaly.severity != Severity.INFORMATION:
             tolerated = " (tolerated by the spec)" if anomaly.tolerated else ""

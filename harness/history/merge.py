@@ -187,8 +187,8 @@ def _one_per_op(completions: pa.Table, chunk: _Chunk, path: Path) -> dict[str, A
 
 def _chunks(reader: FrameReader) -> Iterator[_Chunk]:
     names: list[str] = []
-    frames: list[Frame] = []
-    counter = rows = size = 0
+    gathered = _Gathered(first=0)
+    counter = 0
     for frame in reader.frames():
         if frame.kind == FrameKind.NAME:
             names.append(str(frame.payload, "utf-8"))
@@ -196,35 +196,49 @@ def _chunks(reader: FrameReader) -> Iterator[_Chunk]:
         if frame.kind != FrameKind.INVOCATIONS or frame.first != counter:
             raise HistoryError(reader.path, f"byte {frame.at}", f"expected the invocation of op {counter} (counter)")
         counter += frame.rows
-        rows += frame.rows
-        size += len(frame.payload)
-        frames.append(frame)
-        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
-            yield _chunk(reader.path, frames, names)
-            frames, rows, size = [], 0, 0
-    if frames:
-        yield _chunk(reader.path, frames, names)
+        gathered.add(frame)
+        if counter - gathered.first >= CHUNK_ROWS or len(gathered.heap) >= CHUNK_BYTES:
+            yield gathered.chunk(reader.path, names)
+            gathered = _Gathered(first=counter)
+    if counter > gathered.first:
+        yield gathered.chunk(reader.path, names)
 
 
-def _chunk(path: Path, frames: list[Frame], names: list[str]) -> _Chunk:
-    width = INVOCATION.size
-    rows = np.frombuffer(b"".join(frame.payload[: frame.rows * width] for frame in frames), dtype=_ROW)
-    heap = b"".join(frame.payload[frame.rows * width :] for frame in frames)
-    sizes = rows["value_bytes"]
-    ends = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(np.maximum(sizes, 0), out=ends[1:])
-    at = f"bytes {frames[0].at} .. {frames[-1].at}"
-    if len(rows) != sum(frame.rows for frame in frames) or ends[-1] != len(heap):
-        raise HistoryError(path, at, "the values of these invocations do not add up")
-    if rows["kind"].max() >= len(KINDS) or rows["phase"].max() >= len(PHASES):
-        raise HistoryError(path, at, "a kind or phase that this krash does not know")
-    if max(rows["client"].max(), rows["topic"].max()) >= len(names) or rows["client"].min() < 0:
-        raise HistoryError(path, at, "a name that was never written down")
-    valid = pa.array(sizes >= 0).buffers()[1]
-    values = pa.StringArray.from_buffers(
-        len(rows), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(heap), valid, int(np.count_nonzero(sizes < 0))
-    )
-    return _Chunk(first=frames[0].first, rows=rows, values=values, names=names)
+class _Gathered:
+    """Frames on their way to a chunk, as bytes: a million objects that wait would cost more in garbage collection."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.fixed, self.heap = bytearray(), bytearray()
+        self.expected = 0
+        self.at: tuple[int, int] | None = None
+
+    def add(self, frame: Frame) -> None:
+        split = frame.rows * INVOCATION.size
+        self.fixed += frame.payload[:split]
+        self.heap += frame.payload[split:]
+        self.expected += frame.rows
+        self.at = (frame.at if self.at is None else self.at[0], frame.at)
+
+    def chunk(self, path: Path, names: list[str]) -> _Chunk:
+        assert self.at is not None
+        where = f"bytes {self.at[0]} .. {self.at[1]}"
+        if len(self.fixed) != self.expected * INVOCATION.size:
+            raise HistoryError(path, where, "these invocations are cut short")
+        rows = np.frombuffer(self.fixed, dtype=_ROW)
+        sizes = rows["value_bytes"]
+        ends = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.maximum(sizes, 0), out=ends[1:])
+        if ends[-1] != len(self.heap):
+            raise HistoryError(path, where, "the values of these invocations do not add up")
+        if rows["kind"].max() >= len(KINDS) or rows["phase"].max() >= len(PHASES):
+            raise HistoryError(path, where, "a kind or phase that this krash does not know")
+        if max(rows["client"].max(), rows["topic"].max()) >= len(names) or rows["client"].min() < 0:
+            raise HistoryError(path, where, "a name that was never written down")
+        offsets, valid = pa.py_buffer(ends.astype(np.int32)), pa.array(sizes >= 0).buffers()[1]
+        missing = int(np.count_nonzero(sizes < 0))
+        values = pa.StringArray.from_buffers(len(rows), offsets, pa.py_buffer(self.heap), valid, missing)
+        return _Chunk(first=self.first, rows=rows, values=values, names=names)
 
 
 class _Indexed:

@@ -39,8 +39,13 @@ class Difference:
     def __str__(self) -> str:
         at = self.a or self.b
         assert at is not None
-        says = [f"{choice.what}: {choice.value}" if choice else "nothing more" for choice in (self.a, self.b)]
+        says = [f"{choice.what}: {_shown(choice.value)}" if choice else "nothing more" for choice in (self.a, self.b)]
         return f"choice {at.n} of {at.actor} {at.index} is {says[0]} in one, {says[1]} in the other"
+
+
+def _shown(value: Any) -> str:
+    text = str(_plain(value))
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def recorded_choices(run_dir: Path, actors: str = "") -> dict[Key, list[Choice]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -130,22 +131,31 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def sole_access(run_dir: Path) -> Iterator[None]:
+def sole_access(run_dir: Path, *, patience_s: float = 2.0) -> Iterator[None]:
     """Nobody records into this run and nobody else finishes it meanwhile; HistoryError when somebody does.
 
     Recorders hold a shared lock on their journal files for as long as their process lives: it tells the dead from the
-    living.
+    living. Patience is for a killed process that is not quite gone, and for `list_runs`, which looks for a moment.
     """
     journal = run_dir / JOURNAL
+    deadline = time.monotonic() + patience_s
     with ExitStack() as stack:
         for path in (journal, *sorted(journal.iterdir())):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HistoryError(path, "", "this run is still being written; end it first") from None
+            while not _locked(descriptor):
+                if time.monotonic() >= deadline:
+                    raise HistoryError(path, "", "this run is still being written; end it first")
+                time.sleep(0.02)
         yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class RunState(StrEnum):
@@ -210,7 +220,7 @@ def _state(run_dir: Path) -> RunState:
     if not (run_dir / JOURNAL).is_dir():
         return RunState.FINISHED
     try:
-        with sole_access(run_dir):
+        with sole_access(run_dir, patience_s=0):
             return RunState.UNFINISHED
     except (HistoryError, OSError):
         return RunState.RUNNING

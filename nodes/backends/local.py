@@ -18,17 +18,17 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from nodes.backend import Capability, Leftover, Requirement
+from nodes.backend import Capability, Leftover, Requirement, unheard
 from nodes.backends import enclosure, iptables, local_requirements
 from nodes.backends.local_node import LocalNode
 from nodes.backends.namespaces import Place, datagram_arrives, new_namespace, own_namespace, within
 from nodes.backends.packet_filter import PacketFilter
-from nodes.backends.processes import Surroundings, complete
+from nodes.backends.processes import Surroundings, system_command
 from nodes.backends.requirements import SEARCH_PATH
 from nodes.network import Network
 from nodes.node import Completed, Node, NodeError, NodeRequest, Role
@@ -37,7 +37,6 @@ _BRIDGE = "krash0"
 _SUBNET = "10.77.0"
 _FIRST, _LAST = 11, 254  # last byte of the nodes' addresses
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,14}")
-_COMMAND_SECONDS = 30.0
 _PACKAGES = Path(__file__).resolve().parents[2]  # where `harness` can be imported from
 
 
@@ -71,8 +70,14 @@ class LocalBackend:
     def sweep(cls, run: str) -> list[str]:
         return []
 
-    async def open(self, *, run: str, home: Path) -> None:
+    async def open(
+        self, *, run: str, home: Path, image: str | None = None, progress: Callable[[str], None] = unheard
+    ) -> None:
         """Make the bridge. NodeError outside an enclosure: this machine's own network is never touched."""
+        if image is not None:
+            raise NodeError(
+                f"the local backend has no images ({image} in the spec): use --backend docker, or leave it out"
+            )
         if not enclosure.inside():
             raise NodeError("the local backend works only inside LocalBackend.enclose(...); nothing was changed")
         iptables.chain_of(run)
@@ -152,13 +157,7 @@ class LocalBackend:
         return await self._command(self._nodes[node].place.namespace, argv, stdin)
 
     async def _command(self, namespace: int, argv: tuple[str, ...], stdin: bytes) -> Completed:
-        around = Surroundings(namespace=namespace, cwd=Path("/"), env=self._env)
-        try:
-            return await complete(argv, around, timeout=_COMMAND_SECONDS, stdin=stdin)
-        except TimeoutError:
-            raise NodeError(f"{' '.join(argv)} took longer than {_COMMAND_SECONDS:.0f} s") from None
-        except OSError as error:
-            raise NodeError(f"cannot run {argv[0]}: {error}; see `krash doctor`") from error
+        return await system_command(argv, Surroundings(namespace=namespace, cwd=Path("/"), env=self._env), stdin)
 
     async def _reaches(self, source: str, destination: str) -> bool:
         return await datagram_arrives(self._nodes[source].place, self._nodes[destination].place)

@@ -54,13 +54,7 @@ class LocalNode(Home):
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as output:
-                self._main = await processes.start(
-                    command.argv,
-                    namespace=self.place.namespace,
-                    cwd=self.directory,
-                    env={**self._env, **command.env},
-                    stdout=output,
-                )
+                self._main = await self._around(command.env).start(command.argv, stdout=output)
         except OSError as error:
             raise NodeError(f"{self.name}: cannot start {command.argv[0]}: {error}") from error
 
@@ -103,7 +97,6 @@ class LocalNode(Home):
         return sum(map(processes.resident_bytes, self._pids()))
 
     async def run(self, argv: tuple[str, ...], *, timeout: float, stdin: bytes = b"") -> Completed:
-        around = Surroundings(namespace=self.place.namespace, cwd=self.directory, env=self._env)
         started: list[int] = []
 
         def on_start(pid: int) -> None:
@@ -111,7 +104,7 @@ class LocalNode(Home):
             self._beside.add(pid)
 
         try:
-            return await processes.complete(argv, around, timeout=timeout, stdin=stdin, on_start=on_start)
+            return await processes.complete(argv, self._around({}), timeout=timeout, stdin=stdin, on_start=on_start)
         except TimeoutError:
             raise NodeError(f"{self.name}: {' '.join(argv)} took longer than {timeout:g} s and was killed") from None
         except OSError as error:
@@ -127,6 +120,9 @@ class LocalNode(Home):
         await processes.kill(self._everything)
         if self._main:
             await self._main.exited()
+
+    def _around(self, env: Mapping[str, str]) -> Surroundings:
+        return Surroundings(namespace=self.place.namespace, cwd=self.directory, env={**self._env, **env})
 
     def _code(self) -> int | None:
         return self._main.code if self._main else None

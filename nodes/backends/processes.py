@@ -17,23 +17,34 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from nodes.backends.namespaces import within
 from nodes.node import Completed, NodeError
 
 EFFECT_SECONDS = 20.0  # a signal without effect after this long is an error
 _LOOK_SECONDS = 0.005
+_COMMAND_SECONDS = 30.0
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 Find = Callable[[], Sequence[int]]
 Choose = Callable[[int, Sequence[int]], signal.Signals]
 
 
-class Child:
-    """A process that this one started; leads its own session."""
+class Process(Protocol):
+    """What a Child needs to know of a process; `subprocess.Popen` is one."""
 
-    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+    pid: int
+    returncode: int
+
+    def wait(self) -> object: ...
+    def send_signal(self, sig: int, /) -> None: ...
+
+
+class Child:
+    """A process that is a child of this one; leads its own session."""
+
+    def __init__(self, popen: Process) -> None:
         self._popen = popen
         self._done = asyncio.Event()
         self._watch = os.pidfd_open(popen.pid)
@@ -63,39 +74,36 @@ class Child:
         self._done.set()
 
 
-async def start(
-    argv: Sequence[str],
-    *,
-    namespace: int,
-    cwd: Path,
-    env: Mapping[str, str],
-    stdin: IO[bytes] | int = subprocess.DEVNULL,
-    stdout: IO[bytes],
-    stderr: IO[bytes] | int = subprocess.STDOUT,
-) -> Child:
-    """Start a process in a network namespace. OSError when it cannot be executed."""
-
-    def make() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env=dict(env),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-
-    return Child(await within(namespace, make))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What a command is started with."""
+    """What a command is started with: here, in a network namespace of this machine."""
 
     namespace: int
     cwd: Path
     env: Mapping[str, str]
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
+        stdout: IO[bytes],
+        stderr: IO[bytes] | int = subprocess.STDOUT,
+    ) -> Child:
+        """Start a process. OSError when it cannot be executed."""
+
+        def make() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                list(argv),
+                cwd=self.cwd,
+                env=dict(self.env),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+
+        return Child(await within(self.namespace, make))
 
 
 async def complete(
@@ -114,9 +122,7 @@ async def complete(
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
-        child = await start(
-            argv, namespace=around.namespace, cwd=around.cwd, env=around.env, stdin=given, stdout=out, stderr=err
-        )
+        child = await around.start(argv, stdin=given, stdout=out, stderr=err)
         on_start(child.pid)
         try:
             async with asyncio.timeout(timeout):
@@ -128,6 +134,16 @@ async def complete(
         for file in (out, err):
             file.seek(0)
         return Completed(code=code, stdout=out.read(), stderr=err.read())
+
+
+async def system_command(argv: tuple[str, ...], around: Surroundings, stdin: bytes) -> Completed:
+    """Run one of this machine's programs, e.g. iptables, in a node's network. NodeError when it cannot be run or hangs."""
+    try:
+        return await complete(argv, around, timeout=_COMMAND_SECONDS, stdin=stdin)
+    except TimeoutError:
+        raise NodeError(f"{' '.join(argv)} took longer than {_COMMAND_SECONDS:.0f} s") from None
+    except OSError as error:
+        raise NodeError(f"cannot run {argv[0]}: {error}; see `krash doctor`") from error
 
 
 def in_namespace(namespace: int) -> list[int]:

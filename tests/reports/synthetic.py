@@ -24,7 +24,7 @@ S = 1_000_000_000
 ZERO = 4_312_907_551_000  # what CLOCK_MONOTONIC said when the run began
 PARTITIONS = 4
 CHECKS = ("lost-write", "duplicate", "inconsistent-offset", "phantom-value", "aborted-read", "nonmonotonic-poll",
-          "poll-skip", "producer-reorder", "nonlinearizable")  # fmt: skip
+          "poll-skip", "producer-reorder", "nonlinearizable-log")  # fmt: skip
 
 
 @dataclass
@@ -205,7 +205,7 @@ def run_json(name: str, phases: list[tuple[str, float, float]], **spec: Any) -> 
 
 
 def checks(judged: int, **verdicts: str) -> list[CheckResult]:
-    engines = {"nonlinearizable": "slot-sweep"}
+    engines = {"nonlinearizable-log": "slot-sweep"}
     return [
         CheckResult(name=c, verdict=verdicts.get(c.replace("-", "_"), "valid"), engine=engines.get(c, "spark-sql"),
                     judged=judged, seconds=0.31 + 0.07 * i)
@@ -291,7 +291,7 @@ def unclean(folder: Path) -> Run:
     witnesses = [lost_witness(run, sent, int(op), first + i) for i, op in enumerate(late[:20])]
     acknowledged = int((sent["outcome"] == "ok").sum())
     run.verdict = Verdict(
-        run=run.run["run"], verdict="invalid", status="judged", reason=None, checks=checks(2 * acknowledged, lost_write="invalid"),
+        run=run.run["run"], verdict="invalid", status="judged", reason="lost-write", checks=checks(2 * acknowledged, lost_write="invalid"),
         anomalies=[
             AnomalySummary(type="lost-write", severity="violation", count=200, expected=True, tolerated=False, sentence=witnesses[0]["sentence"], witnesses=witnesses),
             AnomalySummary(type="unavailable", severity="information", count=1, expected=False, tolerated=False,
@@ -311,9 +311,9 @@ def lost_witness(run: Run, sent: dict[str, np.ndarray], op: int, offset: int) ->
     value = f"w{client}/{process}/{sequence}/log/0"
     return {
         "run": run.run["run"], "check": "lost-write", "type": "lost-write", "severity": "violation",
-        "sentence": f"Process {process} was told that {value} is stored in log-0 at offset {offset}, and after all faults had healed it was gone.",
+        "sentence": f'process {process} (w{client}) was told at {sent["completed"][op]:.3f} s that "{value}" is stored in log-0 at offset {offset}, and after all faults had healed "w1/101/{900 + op % 97}/log/0" stood there. Faults then: kill b1.',
         "topic": "log", "partition": 0, "offset": offset, "value": value, "ops": [op], "faults": [1, 2], "expected": True,
-        "tolerated": False, "detail": None,
+        "tolerated": False, "detail": json.dumps({"expected_because": "unclean.leader.election.enable is true", "how": "replaced", "process": process, "client": f"w{client}", "other_value": f"w1/101/{900 + op % 97}/log/0"}),
     }  # fmt: skip
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from reports import page, plots
+from reports import explain, page, plots
 from reports.evidence import Evidence, gather
-from reports.page import CSP, SIZE_LIMIT, headline, render
+from reports.headline import headline
+from reports.page import CSP, SIZE_LIMIT, render
 from reports.verdict import AnomalySummary, CheckResult, Status, Verdict
 from tests.reports import synthetic
 from tests.reports.hostile import EVIL, hostile
@@ -87,6 +88,10 @@ def test_a_card_names_where_when_who_and_what_did_it(unclean: str) -> None:
     assert re.search(r"log-0 1689 w2/204/828/log/0 7108 204 \(w2\) send log-0 15\.\d{3} s 15\.\d{3} s ok", text)
     assert "F2 kill b1 at 17.060 s" in text
     assert "b1 until 17.900 s, nobody until 19.600 s, then b2." in text
+    assert 'Process 204 (w2) was told at 15.816 s that "w2/204/828/log/0" is stored in log-0 at offset 1689' in text
+    assert "in the end something else was at its offset: w1/101/927/log/0" in text
+    assert "Why the settings make it possible. unclean.leader.election.enable is true" in text
+    assert "Reason:" not in text
     assert "What it means." in text
     assert "What to do next." in text
     assert "Not shown: 180 more of this type" in text
@@ -240,6 +245,38 @@ def test_what_was_not_judged_stands_beside_what_was(tmp_path: Path) -> None:
     text = Page(page_of(run)).text
     assert "UNKNOWN No violation was found, but not everything could be judged." in text
     assert "log-3: final read stopped at offset 17 of 90 lost-write: log-3 was not read to its end" in text
+
+
+@pytest.mark.parametrize(
+    ("detail", "shown"),
+    [
+        ('{"how": "beyond"}', "in the end the log ended before it"),
+        ('{"how": "gone", "other_value": null}', "in the end the partition was gone"),
+        ('{"how": ["strange"]}', "its own sentence"),
+        ("[1, 2]", "its own sentence [1, 2]"),
+        ("not json", "its own sentence not json"),
+        (None, "its own sentence"),
+    ],
+)
+def test_a_witness_says_what_its_row_does_not_show(detail: str | None, shown: str) -> None:
+    witness = {
+        "sentence": "its own sentence",
+        "topic": "log",
+        "partition": 1,
+        "offset": 5,
+        "value": "v",
+        "ops": [7],
+        "detail": detail,
+    }
+    lost = replace(found("lost-write", 1), witnesses=[witness])
+    verdict = Verdict(run="r", verdict="invalid", status="judged", reason=None, checks=[check()], anomalies=[lost])
+    assert f"not found in the history: op 7 {shown}" in Page(render(Evidence(verdict=verdict, run={}))).text
+
+
+def test_every_check_of_ours_is_explained() -> None:
+    for name in (*synthetic.CHECKS, "stale-end-offset", "unavailable"):
+        assert explain.question(name), name
+        assert "type" not in explain.counted(name, 2)
 
 
 def check(name: str = "duplicate", verdict: str = "valid") -> CheckResult:

@@ -79,6 +79,8 @@ def test_one_choice_that_differs_is_found(new_run: Callable[[], Run]) -> None:
     assert difference is not None
     assert difference.b is not None
     assert (difference.b.actor, difference.b.n) == (PRODUCER, 3)
+    assert "choices 1024 of 4: [0, 0, 0, 0" in str(difference)
+    assert len(str(difference)) < 300
 
 
 def test_the_merged_file_is_ordered_and_has_everything(run: Run) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from harness.history import merge
+from harness.history import merge, rundir
 from harness.history.errors import HistoryError
 from harness.history.frame import FrameFile, FrameKind, FrameReader, Identity, encode
 from harness.history.reading import open_run
@@ -210,6 +212,29 @@ def test_a_run_that_is_still_written_is_left_alone(run: Run) -> None:
     assert run.contents() == before
     recorder.close()
     assert recover(run.path).rows["ops"] == 1
+
+
+def test_a_process_that_is_not_quite_gone_is_waited_for(run: Run) -> None:
+    recorder = run.recorder()
+    send(recorder, [0])
+    refused = threading.Event()
+    locked = rundir._locked
+
+    def watched(descriptor: int) -> bool:
+        if locked(descriptor):
+            return True
+        refused.set()
+        return False
+
+    def die_late() -> None:
+        refused.wait()
+        recorder.close()
+
+    end = threading.Thread(target=die_late)
+    end.start()
+    with patch.object(rundir, "_locked", watched):
+        assert recover(run.path).rows["ops"] == 1
+    end.join()
 
 
 STEPS = ["history.partial -> history", "journal -> journal.merged", "rmtree journal.merged"]
