@@ -59,9 +59,8 @@ class Reports:
     """Where the nemesis tells what it does."""
 
     record: Callable[[FaultRow], None]
-    resolved: Callable[[int, dict[str, Any]], None] = lambda fault, what: (
-        None
-    )  # beside the choices: {"targets": ["b1"], "rule": ..}
+    # what a rule came to, to be recorded beside the choices: {"rule": "leader of log-0", "draw": 17, "targets": ["b1"]}
+    resolved: Callable[[int, dict[str, Any]], None] = lambda fault, what: None
     now_ns: Callable[[], int] = time.monotonic_ns
     clock: str = "local"
 

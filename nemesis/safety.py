@@ -1,9 +1,9 @@
 """When a disk may be taken away without asking Kafka for more than it promises.
 
-Released Kafka loses acknowledged records when the last member of an ISR loses its disk, with unclean election off too (KIP-966; after kill -9
-even with eligible leader replicas on), and a controller of a static quorum that comes back empty may outvote the one that knows (KIP-853). So
-in safe mode a disk is taken only from a broker, only while every ISR without it still has min.insync.replicas members, and only while no
-other fault is active. What is lost then is a finding.
+Released Kafka loses acknowledged records when the last member of an ISR loses its disk, with unclean election off too (KIP-966; after
+kill -9 even with eligible leader replicas on), and a controller of a static quorum that comes back empty may outvote the one that knows
+(KIP-853). So in safe mode a disk is taken only from a broker, only while every ISR without it still has min.insync.replicas members, and
+only while no other fault is active. What is lost then is a finding.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ a shorter one can be tried. What cannot be known before (who leads then) is a ru
 recorded beside it. Each fault draws from a substream of its own, ("nemesis", i), so that leaving one out changes no other.
 
     PlannedFault(fault=2, kind="partition", rule="leader of a random partition", draw=3735928559,
-                 settings={"shape": "isolate", "action": "drop", ...}, at_s=19.4, when=None, delay_s=0.0, duration_s=3.1, until=None, slot_s=8.0)
+                 settings={"shape": "isolate", "action": "drop", ...}, at_s=19.4, duration_s=3.1, slot_s=8.0, ...)
 
 The life of a planned fault is in `nemesis/runner.py`.
 """

@@ -19,9 +19,13 @@ and `target` are settings of that kind. A step that has neither `for` nor `until
 
 `when` and `until` hold when all that they name was observed, in this order, each counted from the moment the one before it held:
 
-    after: followers      the fault of that step (its `as`, or its number from 0) is active      healed: followers     ... or was healed
-    leader_changed: log-0 (since just before the fault of `after`, or of this `until`) | isr_of: log-0, is: 1 (members) or is: [b1, b2] | fenced: b1 | unfenced: b1
-    acknowledged: 500     so many more records were acknowledged
+    after: followers             the fault of that step (its `as`, or its number from 0) is active
+    healed: followers            ... or was healed
+    leader_changed: log-0        since just before the fault of `after`, or before the step's own in `until`
+    isr_of: log-0, is: 1         so many members; or is: [b1, b2], exactly these
+    fenced: b1                   out of the cluster's metadata
+    unfenced: b1
+    acknowledged: 500            so many more records were acknowledged
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from nemesis.kinds import UnknownKind, find, known
+from nemesis.kinds import UnknownKind, find
 from nemesis.partitions import Shape
 from nemesis.targets import UnknownRule, parse, topic_partition
 
@@ -87,9 +91,9 @@ class FaultChoice(BaseModel):
             settled = kind.Settings.model_validate(self.model_extra or {})
             if self.target is not None:
                 parse(self.target)
-        except UnknownKind:
+        except UnknownKind as unknown:
             shapes = ", ".join(f"partition-{shape}" for shape in Shape)
-            raise ValueError(f"{self.fault!r} is no fault; there are {', '.join(known())}, {shapes}") from None
+            raise ValueError(f"{unknown}, {shapes}") from None
         except UnknownRule as unknown:
             raise ValueError(str(unknown)) from None
         except ValidationError as invalid:

@@ -1,4 +1,4 @@
-"""Each fault on real Kafka, judged by its effect and not by its own proof; and the scripts of examples/unclean.yaml, which must lose records."""
+"""Each fault on real Kafka, judged by its effect and not by its own proof; and the scripts that must lose records."""
 
 from __future__ import annotations
 
@@ -226,7 +226,14 @@ class Told:
 
 
 async def unleash(on: Cluster, section: dict[str, Any], tmp_path: Path, sender: Sender, limit: float) -> Told:
+    """Ends when every planned fault was healed."""
     told = Told()
+
+    def record(row: FaultRow) -> None:
+        told.rows[row.fault] = row
+        if all(one.status == FaultStatus.HEALED for one in told.rows.values()):
+            nemesis.stop()
+
     settings = NemesisSettings.model_validate(section)
     plan = make_plan(settings, on.topology, lambda actor, index: random.Random(f"1/{actor}/{index}"), limit)
     nemesis = Nemesis(
@@ -234,7 +241,7 @@ async def unleash(on: Cluster, section: dict[str, Any], tmp_path: Path, sender: 
         plan=plan,
         settings=settings,
         journal=HealJournal(tmp_path / "heal.jsonl"),
-        reports=Reports(record=lambda row: told.rows.update({row.fault: row})),
+        reports=Reports(record=record),
         acknowledged=sender.count,
     )
     async with sender.going():

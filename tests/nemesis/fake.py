@@ -1,7 +1,7 @@
 """A cluster in memory: processes, links, disks, leaders and ISRs follow the same causes as in Kafka, in (virtual) seconds.
 
-A broker that is down, paused or cut from every controller for SESSION_S is fenced: it leaves every ISR but as the last member, and leads
-nothing. Back, it is unfenced after BACK_S and, when it hears the leader, in sync after SYNC_S more. With `unclean` a partition without a leader takes any
+A broker that is down, paused or cut from every controller for SESSION_S is fenced: it leaves every ISR but as the last member, and
+leads nothing. Back, it is unfenced after BACK_S and in sync after SYNC_S more. With `unclean` a partition without a leader takes any
 unfenced replica.
 """
 

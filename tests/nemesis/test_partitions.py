@@ -191,6 +191,22 @@ def test_a_partition_that_stays_is_not_proved_healed(monkeypatch: pytest.MonkeyP
     run(scenario())
 
 
+def test_a_path_without_rules_that_lets_nothing_through_is_not_proved_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(source: str, destination: str) -> bool:
+        return (source, destination) != ("b2", "b1")
+
+    async def scenario() -> None:
+        on = FakeCluster(topology())
+        fault = make("partition", "b1", on, shape="isolate")
+        await fault.prepare(on)
+        await fault.inject(on)
+        monkeypatch.setattr(on.network, "reaches", lost)
+        with pytest.raises(Unproved, match="no probe gets from b2 to b1"):
+            await fault.heal(on)
+
+    run(scenario())
+
+
 def test_a_path_that_another_fault_still_stops_does_not_keep_this_one_from_being_healed() -> None:
     async def scenario() -> None:
         on = FakeCluster(topology())

@@ -171,7 +171,7 @@ def test_a_fault_that_is_refused_to_the_end_is_no_error(tmp_path: Path) -> None:
 def test_two_faults_never_have_one_process_in_hand(tmp_path: Path) -> None:
     steps = (
         {"at": 1, "fault": "pause", "target": "b1", "for": 5},
-        {"at": 1, "fault": "kill", "target": "all brokers", "for": 1},
+        {"at": 1.5, "fault": "kill", "target": "all brokers", "for": 1},
         {"at": 2, "fault": "partition-isolate", "target": "b1", "for": 2},
     )
     told = Run(FakeCluster(topology()), tmp_path, script(*steps))

@@ -41,7 +41,11 @@ def test_what_was_read_can_be_written_and_read_again() -> None:
             ],
         }
     )
-    assert NemesisSettings.model_validate(settings.model_dump(mode="json", by_alias=True)) == settings
+    for by_alias in (True, False):
+        assert NemesisSettings.model_validate(settings.model_dump(mode="json", by_alias=by_alias)) == settings
+    only_set = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    assert NemesisSettings.model_validate(only_set) == settings
+    assert only_set["script"][1]["keep_meta"] is True
     assert settings.steps[1].settings == {"keep_meta": True}
     assert settings.steps[1].for_ == 60
 
