@@ -7,6 +7,7 @@ usage, 130 interrupted. Over several paths: invalid > error > unknown > valid.
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -259,9 +260,13 @@ def _main() -> int:
 
 
 def _failed(error: Exception) -> int:
-    from harness.errors import explain
+    try:
+        from harness.errors import explain
 
-    return explain(error)
+        return explain(error)
+    except Exception:  # noqa: BLE001 - an installation so broken that even this fails still gets its exit code
+        traceback.print_exc()
+        return EXIT_ERROR
 
 
 if __name__ == "__main__":

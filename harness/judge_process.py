@@ -49,7 +49,7 @@ class JudgeProcess:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             await self._process.stdin.drain()
         except ConnectionError:
-            raise JudgeError(f"the judge's process died; see {self._log}") from None
+            raise JudgeError(await self._obituary()) from None
         answers: list[dict[str, Any]] = []
         while len(answers) < len(directories):
             answer = await self._answer()
@@ -63,10 +63,16 @@ class JudgeProcess:
         while True:
             line = await self._process.stdout.readline()
             if not line:
-                raise JudgeError(f"the judge's process died with code {await self._process.wait()}; see {self._log}")
+                raise JudgeError(await self._obituary())
             if line.startswith(b"{"):
                 answer: dict[str, Any] = json.loads(line)
                 return answer
+
+    async def _obituary(self) -> str:
+        assert self._process is not None
+        code = await self._process.wait()
+        said = self._log.read_text(errors="replace").strip().splitlines()
+        return f"the judge's process died with code {code}: {said[-1][:300] if said else 'it said nothing'}"
 
     async def close(self) -> None:
         if self._process is not None:

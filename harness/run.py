@@ -143,10 +143,11 @@ def prepare(
 def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> Path:
     started = datetime.now(UTC)
     run = f"{started:%Y-%m-%dT%H-%M-%S}-{spec.name}-{secrets.token_hex(2)}"
+    seed = spec.seed if spec.seed is not None else secrets.randbits(31)
     info = RunInfo(
         run=run,
         spec=spec.model_dump(mode="json", by_alias=True),
-        seed=spec.seed if spec.seed is not None else secrets.randbits(31),
+        seed=seed,
         system=spec.system_name,
         versions={node.name: node.version for node in topology.nodes},
         topics=[
@@ -160,7 +161,7 @@ def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> 
         ],
         started_at=started.isoformat(timespec="seconds"),
         environment=environment(),
-        command=["krash", *sys.argv[1:]],
+        command=["krash", *sys.argv[1:], *(["--seed", str(seed)] if purpose == "run" and spec.seed is None else [])],
         more={
             "purpose": purpose,
             "status": "harness-error",
@@ -195,6 +196,10 @@ def _mention_leftovers(backend: Any, console: Console) -> None:
         )
 
 
+def _fault_name(fault: dict[str, Any]) -> str:
+    return " ".join([fault["name"], *fault["targets"]])
+
+
 class _Listener:
     """Shows what the stage says, and starts the judge when the workload begins."""
 
@@ -205,7 +210,7 @@ class _Listener:
         self._phase = ""
         self._first = 0.0  # when the clients' first counters came
         self._fault = ""
-        self._faults: list[str] = []
+        self._faults: dict[int, dict[str, Any]] = {}  # the last that was said of each
         self._counters: Mapping[str, Any] = {}
         self.warming: asyncio.Task[None] | None = None
 
@@ -213,7 +218,8 @@ class _Listener:
         kind = message["type"]
         if kind == "phase":
             if self._phase == "workload":
-                self._fault = f" · broken: {', '.join(self._faults)}" if self._faults else ""
+                broken = [_fault_name(fault) for fault in self._faults.values() if fault["status"] == "healed"]
+                self._fault = f" · broken and healed: {', '.join(broken)}" if broken else ""
                 self._show()
             self._fault, self._phase = "", message["name"]
             self._display.begin(message["name"], message.get("text", ""))
@@ -230,9 +236,9 @@ class _Listener:
         elif kind == "fault":
             if message["status"] in {"failed", "refused"}:
                 self._display.note(f"{message['name']}: {message['sentence']}")
-            if message["status"] == "active":
-                self._faults.append(" ".join([message["name"], *message["targets"]]))
-            self._fault = f" · now: {self._faults[-1]}" if message["status"] == "active" else ""
+            self._faults[message["fault"]] = message
+            now = [_fault_name(fault) for fault in self._faults.values() if fault["status"] == "active"]
+            self._fault = f" · now: {', '.join(now)}" if now else ""
             self._show()
 
     def _show(self) -> None:

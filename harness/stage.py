@@ -157,7 +157,14 @@ class Stage:
 
     def _fault(self, row: Any) -> None:
         sentence = row.detail or row.heal_proof or row.proof or ""
-        self.line.send(type="fault", name=row.name, targets=list(row.targets), status=row.status, sentence=sentence)
+        self.line.send(
+            type="fault",
+            fault=row.fault,
+            name=row.name,
+            targets=list(row.targets),
+            status=row.status,
+            sentence=sentence,
+        )
 
 
 async def main(directory: Path, control: Path) -> int:

@@ -6,10 +6,14 @@ each answer.
 
 The life of a batch of n records:
 
-1. take n free slots, draw n partitions, number the records per partition (`sequence`);
+1. draw partitions, leave out those that have their share of the slots already, number the records per partition
+   (`sequence`), take a free slot for each;
 2. `recorder.invoke_sends(...)`: written before anything is sent;
 3. `produce()` each, with the slot's own callback, which only notes (slot, error, message);
 4. after `poll()`, `recorder.complete_sends(...)` for all that landed, and their slots are free again.
+
+No partition gets more than its share of the slots, or the one whose leader is silent would soon have them all, and the
+others, whose leaders answer, would have nothing to do. What falls due for a partition without a free slot is not sent.
 
 One producer instance sends all records of a `client`, so its (topic, partition) sequence is the order in which
 librdkafka got them. When the instance breaks for good it is replaced; what it never answered stays open in the history,
@@ -48,6 +52,7 @@ class Flight:
         slots = len(processes)
         self.processes = processes
         self.ops = [0] * slots
+        self.choices = [0] * slots  # index of the partition that the slot's record went to
         self.free = list(range(slots))
         self.landed: list[Landed] = []
         self.broken: KafkaError | None = None
@@ -88,6 +93,8 @@ class Sender:
         self._context, self._settings, self._recorder = context, settings, context.recorder
         self._partitions = [(topic.name, number) for topic in context.topics for number in range(topic.partitions)]
         self._sequences = [0] * len(self._partitions)
+        self._in_the_air = [0] * len(self._partitions)
+        self._share = max(1, settings.in_flight // len(self._partitions))
         self._choices = PartitionChoices(context.stream(self.client, 0), len(self._partitions))
         self._processes = [context.recorder.new_process() for _ in range(settings.in_flight)]
 
@@ -99,10 +106,9 @@ class Sender:
             if flight.broken:
                 flight = self._replace(flight)
             count = self._count(flight, pace)
-            if count:
-                self._send(flight, count)
-                pace.sent(count)
-            flight.serve(0 if count and not flight.refused else self._wait_s(flight, pace))
+            sent = self._send(flight, count)
+            pace.sent(count)
+            flight.serve(0 if sent and not flight.refused else self._wait_s(flight, pace))
             self._settle(flight)
         self._wait_for_answers(flight, self._settings.finish_ms / 1000)
 
@@ -120,17 +126,24 @@ class Sender:
         until_due = pace.wait_s(time.monotonic())
         return min(PATIENCE_S, until_due if self._settings.in_flight == 1 else max(TICK_S, until_due))
 
-    def _send(self, flight: Flight, count: int) -> None:
-        slots = flight.free[-count:]
-        del flight.free[-count:]
-        chosen = self._choices.take(count)
-        topics, numbers, sequences = [], [], []
-        for choice in chosen:
+    def _send(self, flight: Flight, count: int) -> int:
+        """Send the next `count` records of the plan, but for those whose partition is full; returns how many went."""
+        flight.refused = False
+        topics, numbers, sequences, slots = [], [], [], []
+        for choice in self._choices.take(count):
+            if self._in_the_air[choice] >= self._share:
+                continue
+            slot = flight.free.pop()
             topic, number = self._partitions[choice]
             topics.append(topic)
             numbers.append(number)
+            slots.append(slot)
             sequences.append(self._sequences[choice])
             self._sequences[choice] += 1
+            self._in_the_air[choice] += 1
+            flight.choices[slot] = choice
+        if not slots:
+            return 0
         processes = [flight.processes[slot] for slot in slots]
         values = [f"{t}/{n}/{p}/{s}" for t, n, p, s in zip(topics, numbers, processes, sequences, strict=True)]
         ops = self._recorder.invoke_sends(
@@ -142,8 +155,7 @@ class Sender:
             sequences=sequences,
             values=values,
         )
-        self.counts.attempted += count
-        flight.refused = False
+        self.counts.attempted += len(slots)
         size, produce, callbacks = self._settings.value_bytes, flight.producer.produce, flight.callbacks
         for slot, op, topic, number, value in zip(slots, ops, topics, numbers, values, strict=True):
             flight.ops[slot] = op
@@ -154,6 +166,7 @@ class Sender:
             except KafkaException as refusal:
                 self._turned_down(flight, slot, error_name(refusal.args[0]))
                 flight.on_error(refusal.args[0])
+        return len(slots)
 
     def _turned_down(self, flight: Flight, slot: int, error: str) -> None:
         """`produce()` raised: the record never came into the client's queue, so it surely did not happen."""
@@ -162,7 +175,7 @@ class Sender:
         )
         self.counts.failed += 1
         flight.refused = True
-        flight.free.append(slot)
+        self._free(flight, slot)
 
     def _settle(self, flight: Flight) -> None:
         """Record everything that landed in the last poll, and free its slots."""
@@ -181,10 +194,14 @@ class Sender:
         for (slot, _, _), outcome in zip(landed, outcomes, strict=True):
             if outcome is Outcome.INFO:
                 flight.processes[slot] = self._recorder.new_process()
-            flight.free.append(slot)
+            self._free(flight, slot)
         self.counts.acknowledged += outcomes.count(Outcome.OK)
         self.counts.failed += outcomes.count(Outcome.FAIL)
         self.counts.unknown += outcomes.count(Outcome.INFO)
+
+    def _free(self, flight: Flight, slot: int) -> None:
+        flight.free.append(slot)
+        self._in_the_air[flight.choices[slot]] -= 1
 
     def _outcome(self, error: str | None, message: Message) -> Outcome:
         if error is None and self._settings.acks != "0":
@@ -219,5 +236,6 @@ class Sender:
         processes = [
             process if slot in landed else self._recorder.new_process() for slot, process in enumerate(flight.processes)
         ]
+        self._in_the_air = [0] * len(self._partitions)
         self._context.stop.wait(0.2)
         return self._take_off(processes)

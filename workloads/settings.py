@@ -63,7 +63,10 @@ class Settings(BaseModel):
         0, ge=0, le=1_000_000, description="Pad values to this size; the padding is verified when they are read."
     )
     delivery_timeout_ms: Milliseconds = Field(
-        10_000, description="When the client gives up on a record, with all its retries."
+        120_000,
+        description="When the client gives up on a record, with all its retries. If faults last longer than this, "
+        "duplicates appear in spite of idempotence: after giving up on a record librdkafka starts a new producer epoch, "
+        "and sends other batches under it again whose fate it does not know.",
     )
     request_timeout_ms: Milliseconds = Field(
         5_000, description="How long the broker may wait for followers before it answers."

@@ -31,6 +31,7 @@ from nodes.node import NodeError
 READY_SECONDS = 120.0
 END_SECONDS = 60.0
 CANNOT = 3
+WITH_ENGINE = (sys.executable, "-m", "tests.docker.engine", "--")  # before a command: an engine answers it
 
 
 def main(argv: Sequence[str]) -> int:

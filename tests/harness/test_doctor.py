@@ -37,6 +37,7 @@ class Pause: needs = frozenset({Capability.PAUSE})
 def machine_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     there = Requirement(name="Java 17 or newer", present=True, found="17.0.15", remedy="")
     monkeypatch.setattr(machine, "needed", lambda: [there])
+    monkeypatch.setattr(machine, "advised", list)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 DEADLINE_S = 110
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):

@@ -104,7 +104,9 @@ async def test_a_disk_is_rolled_back_to_a_copy(lab: Lab) -> None:
     cluster = await lab.deploy(separate(system="kafka", version="4.3.1", controllers=1, brokers=2))
     await cluster.copy_disk("b1", "before")
     await cluster.create_topic(topic())
-    assert "log-0/partition.metadata" in await cluster.nodes["b1"].list("data")
+    async with asyncio.timeout(60):  # a broker shows a topic before it has made its directories
+        while "log-0/partition.metadata" not in await cluster.nodes["b1"].list("data"):
+            await cluster.observer.looked(1)
     await cluster.kill("b1")
     await cluster.roll_back("b1", "before")
     assert "log-0/partition.metadata" not in await cluster.nodes["b1"].list("data")

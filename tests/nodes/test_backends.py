@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.docker.engine import WITH_ENGINE
 from tests.nodes.contracts.report import Result, results_of
 from tests.nodes.contracts.run import CONTRACTS, LAST
 
-BACKENDS = [pytest.param("nodes.backends.local:LocalBackend", id="local", marks=pytest.mark.namespaces)]
+BACKENDS = [
+    pytest.param("nodes.backends.local:LocalBackend", id="local", marks=pytest.mark.namespaces),
+    pytest.param("nodes.backends.docker:DockerBackend", id="docker", marks=pytest.mark.docker),
+]
+THROUGH = {"nodes.backends.docker:DockerBackend": WITH_ENGINE}
 
 # A backend with one promise broken (tests/nodes/broken.py) -> contracts that must notice.
 BROKEN = {
@@ -43,7 +48,9 @@ def test_contract(
     backend: str, contract: str, results: dict[str, dict[str, Result]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     if backend not in results:
-        results[backend] = results_of(backend, tmp_path_factory.mktemp("contracts"))
+        results[backend] = results_of(
+            backend, tmp_path_factory.mktemp("contracts"), through=THROUGH.get(backend, ())
+        )
     assert results[backend][contract].problem == ""
 
 

@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -25,6 +25,18 @@ from nodes.topology import BROKER_PORT, NodePlan, ServerRole, Topology, separate
 @dataclass(frozen=True)
 class LoopbackKafka:
     bootstrap: str
+    commands: Mapping[str, tuple[list[str], Path]]  # node -> argv and its directory
+    servers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    home: Path = Path()
+
+    def start(self, node: str) -> None:
+        command, directory = self.commands[node]
+        with (directory / "stdout.log").open("ab") as out:
+            self.servers[node] = subprocess.Popen(command, cwd=self.home, stdout=out, stderr=out)
+
+    def kill(self, node: str) -> None:
+        self.servers[node].kill()
+        self.servers[node].wait()
 
     def create(self, topic: str, partitions: int, replication: int, **settings: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
@@ -49,28 +61,28 @@ def loopback_kafka(directory: Path, *, version: str = "4.3.1", brokers: int = 1)
     topology = separate(system="kafka", version=version, controllers=1, brokers=brokers)
     net = f"127.{random.randrange(1, 250)}.{random.randrange(250)}"
     addresses = {node.name: f"{net}.{place}" for place, node in enumerate(topology.nodes, start=1)}
-    servers = []
+    commands = {}
+    for node in topology.nodes:
+        home = directory / node.name
+        _write_disk(home, node, topology, addresses, jars)
+        command = [
+            *("setpriv", "--pdeathsig", "KILL", java.path),
+            *flags(heap_mib=256, error_file=str(home / "hs_err.log")),
+            *archive_flags(str(archive.archive_path(jars, java))),
+            log_config.flag(jars.version, str(home)),
+            *("-cp", jars.class_path(), "kafka.Kafka", str(home / "server.properties")),
+        ]
+        commands[node.name] = (command, home)
+    bootstrap = ",".join(f"{addresses[node.name]}:{BROKER_PORT}" for node in topology.brokers)
+    kafka = LoopbackKafka(bootstrap, commands, home=jars.home)
     try:
-        for node in topology.nodes:
-            home = directory / node.name
-            _write_disk(home, node, topology, addresses, jars)
-            command = [
-                *("setpriv", "--pdeathsig", "KILL", java.path),
-                *flags(heap_mib=256, error_file=str(home / "hs_err.log")),
-                *archive_flags(str(archive.archive_path(jars, java))),
-                log_config.flag(jars.version, str(home)),
-                *("-cp", jars.class_path(), "kafka.Kafka", str(home / "server.properties")),
-            ]
-            with (home / "stdout.log").open("wb") as out:
-                servers.append(subprocess.Popen(command, cwd=jars.home, stdout=out, stderr=out))
-        kafka = LoopbackKafka(",".join(f"{addresses[node.name]}:{BROKER_PORT}" for node in topology.brokers))
+        for name in commands:
+            kafka.start(name)
         _wait_until_up(kafka, brokers, within_s=90)
         yield kafka
     finally:
-        for server in servers:
-            server.kill()
-        for server in servers:
-            server.wait()
+        for name in kafka.servers:
+            kafka.kill(name)
         shutil.rmtree(directory, ignore_errors=True)
 
 

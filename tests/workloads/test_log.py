@@ -113,12 +113,32 @@ def test_the_same_seed_sends_the_same_plan(mock):
 
     def plan(seed: int) -> list[int]:
         recorder = MemoryRecorder()
-        settings = {"producers": 1, "consumers": 0, "in_flight": 10}
-        with running(context(mock.bootstrap, recorder, topics={"log": 4}, settings=settings, seed=seed)):
+        with running(context(mock.bootstrap, recorder, topics={"log": 4}, settings=ONE_BY_ONE, seed=seed)):
             recorder.wait_for(sent(200, None))
         return [send.partition for send in recorder.sends()][:200]
 
     assert plan(7) == plan(7) != plan(8)
+
+
+def test_a_partition_that_does_not_answer_leaves_the_others_their_slots(mock):
+    mock.create("log", 2)
+    mock.lead("log", 0, 1)
+    mock.lead("log", 1, 2)
+    recorder = MemoryRecorder()
+    settings = {"producers": 1, "consumers": 0, "in_flight": 20}
+
+    def acknowledged(partition: int) -> int:
+        return len([send for send in recorder.sends(Outcome.OK) if send.partition == partition])
+
+    with running(context(mock.bootstrap, recorder, topics={"log": 2}, settings=settings, rate=2000)):
+        recorder.wait_for(lambda r: acknowledged(0) and acknowledged(1))
+        mock.down(1)
+        recorder.wait_for(
+            lambda r: len([send for send in r.sends() if send.partition == 0 and send.outcome is None]) == 10
+        )
+        silent, other = acknowledged(0), acknowledged(1)
+        recorder.wait_for(lambda r: acknowledged(1) > other + 200)
+        assert acknowledged(0) == silent
 
 
 def test_an_invocation_is_recorded_before_its_record_is_sent(mock):

@@ -25,13 +25,18 @@ class Result:
     seconds: float
 
 
-def results_of(factory: str, folder: Path, names: Sequence[str] = ()) -> dict[str, Result]:
-    """Results by contract name (all contracts unless named). AssertionError when the suite itself broke down."""
+def results_of(
+    factory: str, folder: Path, names: Sequence[str] = (), *, through: Sequence[str] = ()
+) -> dict[str, Result]:
+    """Results by contract name (all contracts unless named). AssertionError when the suite itself broke down.
+
+    `through` is put before the command, to bring about what the backend needs.
+    """
     module, _, made = factory.partition(":")
     backend = cast(type[Backend], getattr(import_module(module), made))
     argv = [sys.executable, "-m", "tests.nodes.contracts.run", factory, str(folder), *names]
     done = subprocess.run(
-        backend.enclose(argv),
+        [*through, *backend.enclose(argv)],
         cwd=REPOSITORY,
         env={**os.environ, "KRASH_SECRET": "not for nodes"},
         capture_output=True,

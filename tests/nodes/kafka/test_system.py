@@ -171,6 +171,16 @@ def test_a_metadata_version_is_never_a_path() -> None:
         prepared("c1", replace(PLAN, metadata_version="../../etc"))
 
 
+def test_maven_is_only_needed_when_nothing_is_cached(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert KafkaSystem.probe()[1].present
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    lacking = KafkaSystem.probe()[1]
+    assert (lacking.present, lacking.remedy) == (False, "sudo apt-get install maven")
+
+
 def test_a_node_asks_for_the_cache_and_for_an_unpacked_distribution(cache: Path, tmp_path: Path) -> None:
     assert KafkaSystem().request(PLAN.node("b1")).mounts == {"kafka": cache.parent}
     own = tmp_path / "own"
