@@ -78,11 +78,13 @@ def lacking(plan: Sequence[PlannedFault], capabilities: frozenset[Capability]) -
 
 def _mix(mix: Mix, topology: Topology, stream: Stream, time_limit_s: float) -> list[PlannedFault]:
     plan: list[PlannedFault] = []
+    order: list[int] = []  # of every fault of the mix, once per round
     at_s = mix.start_after
     while True:
         number = len(plan)
         rounds, place = divmod(number, len(mix.faults))
-        order = stream("nemesis-order", rounds).sample(range(len(mix.faults)), len(mix.faults))
+        if place == 0:
+            order = stream("nemesis-order", rounds).sample(range(len(mix.faults)), len(mix.faults))
         rng = stream("nemesis", number)
         gap, duration_s = mix.interval * rng.uniform(0.5, 1.5), rng.uniform(*mix.duration)
         if at_s + duration_s > time_limit_s:
