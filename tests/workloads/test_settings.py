@@ -28,7 +28,7 @@ def test_unknown_settings_are_refused():
         ({"retries": 0}, "idempotence is about retries"),
         ({"requests_in_flight": 6}, "at most 5 requests in flight"),
         ({"producers": 0, "consumers": 0}, "nothing to do"),
-        ({"linger_ms": 10_000}, "time out while they linger"),
+        ({"linger_ms": 5000, "delivery_timeout_ms": 5000}, "time out while they linger"),
         ({"request_timeout_ms": 9000, "socket_timeout_ms": 6000}, "hang up before"),
         ({"request_timeout_ms": 100, "socket_timeout_ms": 300}, "has to be 1200 or more"),
         ({"producer_config": {"acks": "1"}}, "producer_config may not set acks: use `acks`"),
