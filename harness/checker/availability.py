@@ -1,141 +1,147 @@
 """How long a fault kept clients waiting: from the moment its effect was proved to the first success of an op that was invoked afterwards.
 
-Per partition, and the one that waited longest counts: with three brokers two thirds of the partitions never notice that one was killed. A write is an
+Per partition, and the one that waited longest counts: with three brokers, most partitions never notice that one was killed. A write is an
 acknowledged send, a read is a poll that returned records of the partition. Information; a violation only where the spec sets a bound
-(`unavailable_bound`, for writes).
+(`unavailable_bound`, for writes), and only if somebody went on trying for that long.
 
-One pass: successes are first reduced to one row per partition and tenth of a second, except in those tenths in which a fault took effect; then
-faults and successes are sorted together, and a running minimum from the end gives each fault its first success.
+Successes are first reduced to one per partition and 10 ms (more in runs of hours), by Spark; the rest is a running minimum and a binary search per
+partition. So a wait may come out too long by that much, never too short.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import numpy.typing as npt
 
 from harness.checker.anomalies import UNAVAILABLE
-from harness.checker.check import Check, Need, finding
-from harness.checker.history import History
-from harness.checker.sentences import log_name, seconds, text
+from harness.checker.check import Check, Need
 
-_TENTH_NS = 100_000_000
-_SUCCESS = "outcome = 'ok' and completed_ns is not null and phase = 'main' and (kind = 'send' or offset is not null)"
+if TYPE_CHECKING:
+    from harness.checker.history import History
+
+_GRAIN_NS = 10_000_000
+_GRAINS = 50_000  # at most, per partition
+_SUCCESS = "outcome = 'ok' and completed_ns is not null and phase = 'main' and (kind = 'send' or kind = 'poll' and offset is not null)"
+Int64s = npt.NDArray[np.int64]
 
 
 class Wait(NamedTuple):
-    """Of one fault: seconds until writes and reads succeeded again, on the partition that waited longest; None: not before the faults ended."""
+    """Of one fault on one partition: seconds from its proof to the first success; None: there was none any more."""
 
-    writes: float | None
-    reads: float | None
+    fault: int
+    name: str
+    log: int
+    write: bool
+    proved_ns: int
+    seconds: float | None
 
 
-def waits(history: History) -> dict[tuple[str, int], Wait]:
-    """(run, fault) -> Wait, of all faults that took effect in runs with any success."""
-    rows = (
-        _by_partition(history)
-        .groupBy("run", "fault")
-        .agg(
-            *[
-                F.expr(
-                    f"if(count_if({side} and first is null) > 0, null, max(if({side}, first - proved_ns, null)))"
-                ).alias(name)
-                for name, side in _SIDES.items()
-            ]
+@dataclass(frozen=True, kw_only=True)
+class Successes:
+    """Of one log: when ops that succeeded were invoked (sorted, rounded down to `grain_ns`), and the earliest completion of each grain."""
+
+    write: bool
+    grain_ns: int
+    invoked: Int64s
+    completed: Int64s
+
+
+def successes(history: History) -> dict[int, list[Successes]]:
+    """log -> its writes and reads; one pass over the records."""
+    from pyspark.sql import functions as F
+
+    struck = [row["proved_ns"] for row in history.faults if row["proved_ns"] is not None]
+    if not struck:
+        return {}
+    tallies = history.tallies.values()
+    longest = (
+        max(max(t.last_send_ns or t.started_ns for t in tallies) - min(t.started_ns for t in tallies), 0)
+        if len(history.runs) == 1
+        else 0
+    )
+    grain = max(_GRAIN_NS, longest // _GRAINS)
+    reduced = (
+        history.records.where(_SUCCESS)
+        .selectExpr("log", "kind = 'send' as write", f"invoked_ns div {grain} as grain", "completed_ns")
+        .groupBy("log", "write", "grain")
+        .agg(F.min("completed_ns").alias("completed"))
+        .toArrow()
+    )
+    log, write, at, completed = (reduced[name].to_numpy() for name in ("log", "write", "grain", "completed"))
+    order = np.lexsort((at, write, log))
+    log, write, at, completed = log[order], write[order], at[order] * grain, completed[order]
+    cuts = np.flatnonzero((log[1:] != log[:-1]) | (write[1:] != write[:-1])) + 1
+    found: dict[int, list[Successes]] = {}
+    for part in np.split(np.arange(len(log)), cuts):
+        if len(part):
+            found.setdefault(int(log[part[0]]), []).append(
+                Successes(write=bool(write[part[0]]), grain_ns=grain, invoked=at[part], completed=completed[part])
+            )
+    return found
+
+
+def waits(faults: Iterable[Mapping[str, Any]], logs: Mapping[int, Sequence[Successes]]) -> Iterator[Wait]:
+    """Every fault of one run on every partition that ever succeeded. `faults`: FAULTS rows; `logs`: of the same run."""
+    sides = [
+        (log, side, np.minimum.accumulate(side.completed[::-1])[::-1]) for log in sorted(logs) for side in logs[log]
+    ]
+    for fault in faults:
+        proved = fault["proved_ns"]
+        if proved is None:
+            continue
+        for log, side, earliest in sides:
+            at = int(np.searchsorted(side.invoked, proved, side="left"))
+            seconds = (int(earliest[at]) - proved) / 1e9 if at < len(earliest) else None
+            yield Wait(fault["fault"], fault["name"], log, side.write, proved, seconds)
+
+
+def longest(found: Iterable[Wait]) -> dict[int, tuple[float | None, float | None]]:
+    """fault -> seconds without writes and without reads, on the partition that waited longest; None: for good, or nobody ever did."""
+    by_fault: dict[int, dict[bool, list[float | None]]] = {}
+    for wait in found:
+        by_fault.setdefault(wait.fault, {True: [], False: []})[wait.write].append(wait.seconds)
+    return {fault: (_longest(sides[True]), _longest(sides[False])) for fault, sides in by_fault.items()}
+
+
+def _longest(seconds: Sequence[float | None]) -> float | None:
+    known = [value for value in seconds if value is not None]
+    return max(known) if known and len(known) == len(seconds) else None
+
+
+def beyond(bound: float | None, found: Iterable[Wait], logs: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """FINDINGS rows of the waits that broke the bound. `logs`: log -> LOGS row."""
+    rows = []
+    for wait in found:
+        log = logs[wait.log]
+        tried = ((log["last_send_ns"] or wait.proved_ns) - wait.proved_ns) / 1e9
+        if bound is None or not wait.write or (tried if wait.seconds is None else wait.seconds) <= bound:
+            continue
+        when = (wait.proved_ns - log["origin_ns"]) / 1e9
+        how_long = "no write any more" if wait.seconds is None else f"no write for {wait.seconds:.1f} s"
+        rows.append(
+            {
+                "run": log["run"],
+                "type": UNAVAILABLE.name,
+                "severity": str(UNAVAILABLE.severity),
+                "sentence": f"After {wait.name} took effect at {when:.3f} s, {log['topic']}-{log['partition']} took {how_long}; "
+                f"the spec allows {bound:g} s.",
+                "topic": log["topic"],
+                "partition": log["partition"],
+                "offset": None,
+                "value": None,
+                "ops": [],
+                "from_ns": wait.proved_ns,
+                "to_ns": wait.proved_ns if wait.seconds is None else wait.proved_ns + round(wait.seconds * 1e9),
+                "expected": False,
+                "detail": json.dumps({"fault": wait.fault, "seconds": wait.seconds}),
+            }
         )
-    )
-    return {(row["run"], row["fault"]): Wait(_s(row["writes"]), _s(row["reads"])) for row in rows.collect()}
+    return [row | {"total": len(rows)} for row in rows]
 
 
-_SIDES = {"writes": "write", "reads": "not write"}
-
-
-def unavailable(history: History) -> DataFrame | None:
-    """Partitions that took longer than the bound to accept a write, where the spec sets one."""
-    if all(run.settings.unavailable_bound is None for run in history.runs.values()):
-        return None
-    late = history.known(_by_partition(history).where("write")).where(
-        "coalesce(first, last_send_ns) - proved_ns > unavailable_bound * 1e9"
-    )
-    suspects = history.suspects(late)
-    if suspects is None:
-        return None
-    return suspects.select(
-        *finding(
-            UNAVAILABLE,
-            text(
-                "After {name} took effect at {when}, {log} accepted no write {until}; the spec allows {bound} s.",
-                name=F.col("name"),
-                when=seconds("proved_ns"),
-                log=log_name(),
-                until=F.coalesce(
-                    F.concat(
-                        F.lit("for "),
-                        F.format_string("%.1f", (F.col("first") - F.col("proved_ns")) / F.lit(1e9)),
-                        F.lit(" s"),
-                    ),
-                    F.lit("any more"),
-                ),
-                bound=F.col("unavailable_bound"),
-            ),
-            ops=[F.lit(None).cast("long")],
-            since=F.col("proved_ns"),
-            until=F.col("first"),
-            offset=F.lit(None),
-            value=F.lit(None),
-            detail=[F.col("fault")],
-        )
-    )
-
-
-def _by_partition(history: History) -> DataFrame:
-    """run, fault, name, proved_ns, log, topic, partition, write, first: when the first write (or read) invoked after the proof completed; null: none did."""
-    return history.once("waits", _waits)
-
-
-def _waits(history: History) -> DataFrame:
-    struck = history.faults.where("proved_ns is not null").selectExpr("run", "fault", "name", "proved_ns")
-    successes = history.records.where(_SUCCESS).selectExpr(
-        "run",
-        "log",
-        "kind = 'send' as write",
-        "invoked_ns",
-        "completed_ns",
-        f"cast(floor(invoked_ns / {_TENTH_NS}) as long) as tenth",
-    )
-    tenths = struck.selectExpr("run", f"cast(floor(proved_ns / {_TENTH_NS}) as long) as tenth").distinct()
-    exact = successes.join(F.broadcast(tenths), ["run", "tenth"], "left_semi").selectExpr(
-        "log", "write", "invoked_ns as at", "completed_ns as done"
-    )
-    coarse = (
-        successes.join(F.broadcast(tenths), ["run", "tenth"], "left_anti")
-        .groupBy("log", "write", "tenth")
-        .agg(F.min("completed_ns").alias("done"))
-    )
-    coarse = coarse.selectExpr("log", "write", f"tenth * {_TENTH_NS} as at", "done")
-    active = successes.select("run", "log", "write").distinct()
-    marks = struck.join(active, "run").withColumnRenamed("proved_ns", "at")
-    nothing = {name: F.lit(None) for name in ("fault", "name", "run")}
-    line = marks.withColumn("done", F.lit(None).cast("long")).unionByName(
-        exact.unionByName(coarse).withColumns(nothing)
-    )
-    after = (
-        Window.partitionBy("log", "write")
-        .orderBy(F.desc("at"), F.col("fault").isNotNull())
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    found = (
-        line.withColumn("first", F.min("done").over(after))
-        .where("fault is not null")
-        .withColumnRenamed("at", "proved_ns")
-    )
-    places = history.logs.select("log", "topic", "partition")
-    return found.select("run", "fault", "name", "proved_ns", "log", "write", "first").join(F.broadcast(places), "log")
-
-
-def _s(nanoseconds: int | None) -> float | None:
-    return None if nanoseconds is None else nanoseconds / 1e9
-
-
-CHECK = Check(kind=UNAVAILABLE, engine="spark-sql", needs=Need.FAULTS, find=unavailable)
+CHECK = Check(kind=UNAVAILABLE, engine="spark-sql", needs=Need.FAULTS, searches=())

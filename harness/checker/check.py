@@ -1,9 +1,10 @@
-"""What a check is: a name, what it can find, what it needs, and a function from a history to a DataFrame of what it found.
+"""What a check is: what it can find, what it needs, and one or more searches.
 
-Each check works in two steps. The *screen* is one pass over narrow, fixed-width columns (hashes instead of strings) that keeps suspects only; a clean
-history ends there. The *explanation* joins the few suspects back to the records, settles them by their true values (so that a hash
-collision can never accuse anybody) and writes the sentence. Two different values of one 64-bit hash would hide a conflict between just these two:
-a chance of 5e-20 per pair, which is accepted.
+A search has two steps. The *screen* is a condition on the rows of a table that several searches share (history.py: ledger, sightings, ...), made of
+narrow, fixed-width columns with hashes instead of strings; all screens of a table are counted in one pass, and a clean history ends there.
+The *explanation* joins the few suspects back to the records, settles them by their true values (so that a hash collision can never accuse
+anybody) and writes the sentences. Two different values of one 64-bit hash would hide a conflict between just these two: a chance of 5e-20 per
+pair, which is accepted.
 
 A finding (FINDINGS) is an anomaly without what the judge adds: the check's name, the faults at work, whether it is tolerated.
 """
@@ -29,24 +30,27 @@ FINDINGS = (
 
 
 class Need(StrEnum):
-    """What has to be in a history for a check to say anything."""
+    """The rows that a check looks at, in words."""
 
     ACKNOWLEDGED = "acknowledged records with offsets"
     READ = "records that were read"
-    SENT = "records that were sent"
-    FAULTS = "faults"
-    BOUNDS = "end offsets asked for"
+    FAULTS = "faults that took effect"
+    BOUNDS = "end offsets that were asked for"
 
 
-Find = Callable[["History"], "DataFrame | None"]  # FINDINGS; None: nothing found
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    table: Callable[[History], DataFrame]
+    suspect: str  # SQL condition on its rows
+    explain: Callable[[History, DataFrame], DataFrame]  # the suspects, few or marked for a shuffle -> FINDINGS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
     kind: AnomalyType
     engine: str
-    needs: Need  # the rows it looks at; without any it has nothing to say
-    find: Find
+    needs: Need  # without any such rows it has nothing to say
+    searches: tuple[Search, ...]
 
     @property
     def name(self) -> str:
@@ -68,15 +72,17 @@ def finding(
 ) -> list[Column]:
     """The columns of one finding, for a frame that has run, topic, partition and the LOGS columns of its log.
 
-    `ops`: op ids that prove it, the most telling first, nulls are left out. `since`, `until`: nanoseconds between which it happened.
+    `ops`: op ids that prove it, the most telling first, nulls are left out. `since`, `until`: nanoseconds between which it happened; `until` null:
+    until the end. `detail`: named columns.
     """
     from pyspark.sql import functions as F
 
     reason = F.col("loss_reason") if kind.follows_loss else F.lit(None).cast("string")
+    awaited = reason.isNotNull() if expected is None else reason.isNotNull() | expected
     return [
         F.col("run"),
         F.lit(kind.name).alias("type"),
-        (severity if severity is not None else F.lit(str(kind.severity))).alias("severity"),
+        (F.lit(str(kind.severity)) if severity is None else severity).alias("severity"),
         sentence.alias("sentence"),
         F.col("topic"),
         F.col("partition"),
@@ -85,8 +91,6 @@ def finding(
         F.array_distinct(F.array_compact(F.array(*ops))).alias("ops"),
         since.cast("long").alias("from_ns"),
         until.cast("long").alias("to_ns"),
-        F.coalesce(reason.isNotNull() | expected if expected is not None else reason.isNotNull(), F.lit(False)).alias(
-            "expected"
-        ),
+        F.coalesce(awaited, F.lit(False)).alias("expected"),
         F.to_json(F.struct(reason.alias("expected_because"), *detail)).alias("detail"),
     ]

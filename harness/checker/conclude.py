@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
@@ -57,7 +57,7 @@ class Evidence:
     )  # fault -> seconds without writes, reads
     outcomes: Mapping[str, int] = field(default_factory=dict)  # of ops
     read: int = 0  # offsets that anybody read
-    bounds: int = 0  # end offsets asked for
+    bounds: int = 0  # end offsets that were asked for
 
     def judged(self, need: Need) -> int:
         tallies = [tally for _, tally in self.logs]
@@ -70,6 +70,8 @@ class Evidence:
                 return len(self.waits)
             case Need.BOUNDS:
                 return self.bounds
+            case _:
+                assert_never(need)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,7 @@ class Tally:
     first_final: int | None = None  # lowest and highest process of the final read
     last_final: int | None = None
     max_offset: int | None = None
+    log: int = 0  # the key that Spark gave it
     started_ns: int = 0  # first invocation
     last_send_ns: int | None = None  # last invocation of a send while faults may be active
 
@@ -79,6 +80,7 @@ class RunFacts:
 
 LOGS = pa.schema(
     [
+        pa.field("log", pa.int64(), nullable=False),  # xxhash64(run, topic, partition)
         pa.field("run", pa.string(), nullable=False),
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
@@ -147,7 +149,12 @@ def log_rows(
             key._asdict()
             | _ending(run, key, bounds.get(key, []))
             | _promises(run, key.topic, disk_faults=key.run in disk_faults)
-            | {"final_process": tallies[key].last_final, "last_send_ns": tallies[key].last_send_ns, "origin_ns": origin}
+            | {
+                "log": tallies[key].log,
+                "final_process": tallies[key].last_final,
+                "last_send_ns": tallies[key].last_send_ns,
+                "origin_ns": origin,
+            }
         )
     return pa.Table.from_pylist(rows, schema=LOGS)
 

@@ -20,12 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
 from harness.history.reading import History as Stored
@@ -34,6 +36,7 @@ from harness.history.tables import TABLES
 RANGE_BITS = 16
 ROWS_PER_PARTITION = 500_000
 ROWS_PER_BUNDLE = 1 << 17
+SMALL_ROWS = 200_000
 BROADCAST_ROWS = 1_000_000
 
 LOG = "xxhash64(run, topic, partition)"
@@ -47,19 +50,29 @@ class History:
     """What checks get. `close` frees what was kept between checks; use `opened`."""
 
     def __init__(
-        self, spark: SparkSession, tables: Mapping[str, DataFrame], runs: Mapping[str, RunFacts], rows: int
+        self,
+        spark: SparkSession,
+        *,
+        ops: DataFrame,
+        records: DataFrame,
+        bounds: pa.Table,
+        faults: pa.Table,
+        runs: Mapping[str, RunFacts],
+        rows: int,
     ) -> None:
-        """`tables`: the five tables of harness/history/tables.py, any number of runs; `rows`: of the records table, roughly."""
+        """The tables of harness/history/tables.py, of any number of runs; `rows`: how many `records` has, roughly."""
         self.spark = spark
         self.runs = runs
-        self.partitions = max(spark.sparkContext.defaultParallelism, -(-rows // ROWS_PER_PARTITION))
+        self.partitions = max(
+            min(spark.sparkContext.defaultParallelism, 1 + rows // SMALL_ROWS), -(-rows // ROWS_PER_PARTITION)
+        )
         self.bundles = max(self.partitions, rows // ROWS_PER_BUNDLE)
-        spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
-        self.ops = tables["ops"]
-        self.bounds = tables["bounds"].withColumn("log", F.expr(LOG))
-        self.faults = tables["faults"]
-        self.events = tables["events"]
-        self.records = tables["records"].withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
+        _tune(spark, self.partitions, small=rows < SMALL_ROWS)
+        self.ops = ops
+        self.records = records.withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
+        self.bounds = bounds
+        self.final_bounds = bounds.filter(pc.field("phase") == "final").to_pylist()
+        self.faults = faults.to_pylist()
         self._kept: list[DataFrame] = []
         self._shared: dict[str, DataFrame] = {}
 
@@ -73,6 +86,7 @@ class History:
             F.expr(f"min(if({READ} and phase = 'final', process, null))").alias("first_final"),
             F.expr(f"max(if({READ} and phase = 'final', process, null))").alias("last_final"),
             F.max("offset").alias("max_offset"),
+            F.expr(f"min({LOG})").alias("log"),
             F.min("invoked_ns").alias("started_ns"),
             F.expr("max(if(kind = 'send' and phase = 'main', invoked_ns, null))").alias("last_send_ns"),
         )
@@ -80,19 +94,14 @@ class History:
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
 
     @cached_property
-    def fault_rows(self) -> list[dict[str, Any]]:
-        return [row.asDict() for row in self.faults.collect()]
-
-    @cached_property
     def log_table(self) -> pa.Table:
         """LOGS rows (facts.py), one per log that has records."""
-        bounds = [row.asDict() for row in self.bounds.where("phase = 'final'").collect()]
-        return log_rows(self.runs, self.tallies, bounds, self.fault_rows)
+        return log_rows(self.runs, self.tallies, self.final_bounds, self.faults)
 
     @cached_property
     def logs(self) -> DataFrame:
-        """The same for Spark, with the `log` key; small."""
-        return self.keep(self.spark.createDataFrame(self.log_table).withColumn("log", F.expr(LOG)))
+        """The same for Spark; small."""
+        return self.spark.createDataFrame(self.log_table)
 
     @cached_property
     def ledger(self) -> DataFrame:
@@ -192,13 +201,9 @@ class History:
         missing = [name for name in self.logs.columns if name == "log" or name not in frame.columns]
         return frame.join(F.broadcast(self.logs.select(*missing)), "log")
 
-    def suspects(self, frame: DataFrame) -> DataFrame | None:
-        """The end of a screen: None if nothing is left, else the rows, kept, and marked for broadcasting if there are few."""
-        kept = self.keep(frame)
-        rows = kept.count()
-        if not rows:
-            return None
-        return F.broadcast(kept) if rows <= BROADCAST_ROWS else kept
+    def few(self, frame: DataFrame, rows: int) -> DataFrame:
+        """A frame of so many rows, marked for broadcasting if that is cheap."""
+        return F.broadcast(frame) if rows <= BROADCAST_ROWS else frame
 
     def once(self, name: str, make: Callable[[History], DataFrame]) -> DataFrame:
         """A frame that several checks read: made and kept at the first call."""
@@ -217,16 +222,33 @@ class History:
         self._kept.clear()
 
 
+def offsets(history: History) -> DataFrame:
+    """The ledger with the LOGS columns: a table for searches."""
+    return history.known(history.ledger)
+
+
+def values(history: History) -> DataFrame:
+    """The sightings: a table for searches."""
+    return history.sightings
+
+
 @contextmanager
 def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
     """Runs whose files were checked (harness.history.reading.open_run), as one history."""
     reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
-    tables = {
-        name: reader.schema(_schema(name)).parquet(*[str(path.resolve()) for run in stored for path in run.files[name]])
-        for name in TABLES
-    }
+    ops, records = (
+        reader.schema(_schema(name)).parquet(*[str(path.resolve()) for run in stored for path in run.files[name]])
+        for name in ("ops", "records")
+    )
+    bounds, faults = (pa.concat_tables([run.table(name) for run in stored]) for name in ("bounds", "faults"))
     history = History(
-        spark, tables, {run.info.run: run_facts(run.info) for run in stored}, sum(run.rows["records"] for run in stored)
+        spark,
+        ops=ops,
+        records=records,
+        bounds=bounds,
+        faults=faults,
+        runs={run.info.run: run_facts(run.info) for run in stored},
+        rows=sum(run.rows["records"] for run in stored),
     )
     try:
         yield history
@@ -234,7 +256,12 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         history.close()
 
 
-def _schema(name: str) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
+def _schema(name: str) -> StructType:
     return from_arrow_schema(TABLES[name].schema)
+
+
+def _tune(spark: SparkSession, partitions: int, *, small: bool) -> None:
+    """A small history is over before generated code has been compiled: interpret its plans (a third of the time)."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")

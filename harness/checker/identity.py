@@ -18,19 +18,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import ABORTED_READ, DUPLICATE, INCONSISTENT_OFFSET, PHANTOM_VALUE, AnomalyType
-from harness.checker.check import Check, Find, Need, finding
-from harness.checker.history import ACKNOWLEDGED, READ, SENT, History
+from harness.checker.check import Check, Need, Search, finding
+from harness.checker.history import ACKNOWLEDGED, READ, SENT, History, offsets, values
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 from reports.verdict import Severity
 
 _MOST_READS = 4  # ops named per finding
 
 
-def phantom_values(history: History) -> DataFrame | None:
+def phantom_values(history: History, suspects: DataFrame) -> DataFrame:
     """Values that were read and never sent."""
-    reads = _reads_of(history, "ok + fail + info = 0")
-    if reads is None:
-        return None
+    reads = _reads_of(history, suspects)
     sent = (
         history.records.where(SENT)
         .select("run", F.col("value").alias("sent"))
@@ -42,7 +40,7 @@ def phantom_values(history: History) -> DataFrame | None:
             PHANTOM_VALUE,
             text(
                 "{who} read {value} at offset {offset} of {log} at {when}, and nobody ever sent it.",
-                who=process("process", "client"),
+                who=process("process", "client", "Process"),
                 value=quoted("value"),
                 offset=F.col("offset"),
                 log=log_name(),
@@ -57,11 +55,9 @@ def phantom_values(history: History) -> DataFrame | None:
     )
 
 
-def aborted_reads(history: History) -> DataFrame | None:
+def aborted_reads(history: History, suspects: DataFrame) -> DataFrame:
     """Values that were read although their send had surely failed."""
-    reads = _reads_of(history, "fail > 0 and ok + info = 0")
-    if reads is None:
-        return None
+    reads = _reads_of(history, suspects)
     failed = (
         history.records.where("kind = 'send' and outcome = 'fail'")
         .join(F.broadcast(reads.select("run", "value").distinct()), ["run", "value"], "left_semi")
@@ -77,7 +73,7 @@ def aborted_reads(history: History) -> DataFrame | None:
             ABORTED_READ,
             text(
                 "{who} read {value} at offset {offset} of {log} at {when}, although {sender} had been told ({error}) that it was not stored.",
-                who=process("process", "client"),
+                who=process("process", "client", "Process"),
                 value=quoted("value"),
                 offset=F.col("offset"),
                 log=log_name(),
@@ -94,23 +90,21 @@ def aborted_reads(history: History) -> DataFrame | None:
     )
 
 
-def duplicates(history: History) -> DataFrame | None:
+def duplicates(history: History, suspects: DataFrame) -> DataFrame:
     """Values that were read at two offsets or more."""
-    suspects = history.suspects(history.sightings.where("places > 1 and ok + fail + info > 0").select("v"))
-    if suspects is None:
-        return None
+    suspects = suspects.select("v")
     places = (
         history.records.where(f"{READ} and value is not null")
         .join(suspects, "v")
         .groupBy("run", "value", "topic", "partition", "offset", "log")
         .agg(F.min(F.struct("invoked_ns", "op", "completed_ns")).alias("read"))
     )
-    values = (
+    several = (
         places.groupBy("run", "value")
         .agg(F.sort_array(F.collect_list(F.struct("topic", "partition", "offset", "read", "log"))).alias("places"))
         .where("size(places) > 1")
     )
-    first = values.withColumns({name: F.col("places")[0][name] for name in ("topic", "partition", "offset", "log")})
+    first = several.withColumns({name: F.col("places")[0][name] for name in ("topic", "partition", "offset", "log")})
     sends = (
         history.records.where(SENT)
         .join(suspects, "v")
@@ -124,7 +118,7 @@ def duplicates(history: History) -> DataFrame | None:
                 "{value} stands more than once: {places}. {who} sent it once.",
                 value=quoted("value"),
                 places=F.array_join(F.transform(F.slice("places", 1, _MOST_READS), _place), ", "),
-                who=F.coalesce(process("send.process", "send.client"), F.lit("Its sender")),
+                who=F.coalesce(process("send.process", "send.client", "Process"), F.lit("Its sender")),
             ),
             ops=[F.col("send.op"), *[F.get(F.col("places"), n)["read"]["op"] for n in range(_MOST_READS)]],
             since=F.coalesce(F.col("send.invoked_ns"), F.col("places")[0]["read"]["invoked_ns"]),
@@ -140,17 +134,9 @@ def duplicates(history: History) -> DataFrame | None:
     )
 
 
-def inconsistent_offsets(history: History) -> DataFrame | None:
-    """Offsets with two values, and values that are read elsewhere than acknowledged."""
-    found = [frame for frame in (_two_values(history), _moved(history)) if frame is not None]
-    return found[0].unionByName(found[1]) if len(found) == 2 else (found[0] if found else None)
-
-
-def _two_values(history: History) -> DataFrame | None:
-    clash = "least(ack_min, read_min) <> greatest(ack_max, read_max)"
-    suspects = history.suspects(history.ledger.where(clash).select("log", "offset"))
-    if suspects is None:
-        return None
+def two_values(history: History, suspects: DataFrame) -> DataFrame:
+    """Offsets at which two values were read or acknowledged."""
+    suspects = suspects.select("log", "offset")
     sides = (
         history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
         .join(suspects, ["log", "offset"])
@@ -191,10 +177,9 @@ def _two_values(history: History) -> DataFrame | None:
     )
 
 
-def _moved(history: History) -> DataFrame | None:
-    reads = _reads_of(history, "places = 1 and ack_offset is not null and (ack_log <> log or ack_offset <> offset)")
-    if reads is None:
-        return None
+def moved(history: History, suspects: DataFrame) -> DataFrame:
+    """Values that are read elsewhere than acknowledged."""
+    reads = _reads_of(history, suspects)
     sends = (
         history.records.where(ACKNOWLEDGED)
         .join(F.broadcast(reads.select("run", "value").distinct()), ["run", "value"], "left_semi")
@@ -202,15 +187,15 @@ def _moved(history: History) -> DataFrame | None:
         .agg(F.min(F.struct("completed_ns", "op", "process", "client", "topic", "partition", "offset")).alias("send"))
         .withColumn("told_ns", F.col("send.completed_ns"))
     )
-    moved = reads.join(sends, ["run", "value"]).where(
+    elsewhere = reads.join(sends, ["run", "value"]).where(
         "send.topic <> topic or send.partition <> partition or send.offset <> offset"
     )
-    return history.known(moved).select(
+    return history.known(elsewhere).select(
         *finding(
             INCONSISTENT_OFFSET,
             text(
                 "{sender} was told at {told} that {value} is stored in {told_log} at offset {told_offset}, but it stands in {log} at offset {offset}.",
-                sender=process("send.process", "send.client"),
+                sender=process("send.process", "send.client", "Process"),
                 told=seconds("told_ns"),
                 value=quoted("value"),
                 told_log=F.concat(F.col("send.topic"), F.lit("-"), F.col("send.partition").cast("string")),
@@ -227,11 +212,9 @@ def _moved(history: History) -> DataFrame | None:
     )
 
 
-def _reads_of(history: History, which: str) -> DataFrame | None:
-    """The reads of the sightings that `which` selects, one row per value and place: the first read, and the ops of the first few."""
-    suspects = history.suspects(history.sightings.where(which).select("v"))
-    if suspects is None:
-        return None
+def _reads_of(history: History, suspects: DataFrame) -> DataFrame:
+    """The reads of suspect values, one row per value and place: the first read, and the ops of the first few."""
+    suspects = suspects.select("v")
     return (
         history.records.where(READ)
         .join(suspects, "v")
@@ -257,13 +240,17 @@ def _how(kind: str) -> Column:
     return F.when(F.col(kind) == "send", F.lit("acknowledged to")).otherwise(F.lit("read by"))
 
 
-def _check(kind: AnomalyType, find: Find) -> Check:
-    return Check(kind=kind, engine="spark-sql", needs=Need.READ, find=find)
+def _check(kind: AnomalyType, *searches: Search) -> Check:
+    return Check(kind=kind, engine="spark-sql", needs=Need.READ, searches=searches)
 
 
 CHECKS = (
-    _check(DUPLICATE, duplicates),
-    _check(INCONSISTENT_OFFSET, inconsistent_offsets),
-    _check(PHANTOM_VALUE, phantom_values),
-    _check(ABORTED_READ, aborted_reads),
+    _check(DUPLICATE, Search(table=values, suspect="places > 1 and ok + fail + info > 0", explain=duplicates)),
+    _check(
+        INCONSISTENT_OFFSET,
+        Search(table=offsets, suspect="least(ack_min, read_min) <> greatest(ack_max, read_max)", explain=two_values),
+        Search(table=values, suspect="places = 1 and (ack_log <> log or ack_offset <> offset)", explain=moved),
+    ),
+    _check(PHANTOM_VALUE, Search(table=values, suspect="ok + fail + info = 0", explain=phantom_values)),
+    _check(ABORTED_READ, Search(table=values, suspect="fail > 0 and ok + info = 0", explain=aborted_reads)),
 )

@@ -9,19 +9,23 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from harness.checker import availability, identity, linearizable, loss, polls, producers
-from harness.checker.check import Check
+from harness.checker.availability import Successes
+from harness.checker.check import Check, Search
 from harness.checker.conclude import Evidence, Found, Judged, Row, conclude
 from harness.checker.facts import LogKey, Tally
-from harness.checker.history import History, opened
+from harness.checker.history import History, offsets, opened
 from harness.history.reading import History as Stored
 from harness.history.rundir import VERDICT_JSON, write_whole
 
@@ -38,6 +42,11 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+class Screened(NamedTuple):
+    suspects: int
+    seconds: float  # its share of the pass over its table
+
+
 def judge(spark: SparkSession, stored: Sequence[Stored]) -> list[Judged]:
     """One verdict per run, in the order given. `stored`: runs whose files were checked by `open_run`."""
     if not stored:
@@ -49,30 +58,35 @@ def judge(spark: SparkSession, stored: Sequence[Stored]) -> list[Judged]:
 
 
 def judge_history(history: History) -> list[Judged]:
+    """The same for a history that is open already."""
     enabled = {name for run in history.runs.values() for name in run.settings.enabled}
-    found = [_search(check, history) for check in CHECKS if check.name in enabled]
+    wanted = [check for check in CHECKS if check.name in enabled]
+    screened, read = _screen(wanted, history)
+    found = [_search(check, history, screened) for check in wanted]
     logs: dict[str, list[tuple[Row, Tally]]] = defaultdict(list)
     for row in history.log_table.to_pylist():
         logs[row["run"]].append((row, history.tallies[LogKey(row["run"], row["topic"], row["partition"])]))
     faults: dict[str, list[Row]] = defaultdict(list)
-    for row in history.fault_rows:
+    for row in history.faults:
         faults[row["run"]].append(row)
-    waits: dict[str, dict[int, tuple[float | None, float | None]]] = defaultdict(dict)
-    for (run, fault), wait in availability.waits(history).items():
-        waits[run][fault] = wait
-    outcomes, read, bounds = _outcomes(history), _offsets_read(history), _bounds_asked(history)
+    began = time.perf_counter()
+    successes = availability.successes(history)
+    seconds = time.perf_counter() - began
+    outcomes = _outcomes(history)
+    bounds = Counter(row["run"] for row in history.bounds.select(["run", "log_end"]).drop_null().to_pylist())
     return [
-        conclude(
+        _conclude(
             Evidence(
                 facts=facts,
                 logs=logs[run],
                 faults=faults[run],
-                waits=waits[run],
                 outcomes=outcomes[run],
-                read=read.get(run, 0),
-                bounds=bounds.get(run, 0),
+                read=read[run],
+                bounds=bounds[run],
             ),
             found,
+            successes,
+            seconds,
         )
         for run, facts in history.runs.items()
     ]
@@ -89,14 +103,47 @@ def write(run_dir: Path, judged: Judged) -> None:
     write_whole(run_dir / VERDICT_JSON, json.dumps(judged.verdict.as_json(), indent=2).encode() + b"\n")
 
 
-def _search(check: Check, history: History) -> Found:
+def _screen(checks: Sequence[Check], history: History) -> tuple[dict[Search, Screened], Counter[str]]:
+    """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over the ledger."""
+    read: Counter[str] = Counter()
+    screened: dict[Search, Screened] = {}
+    tables: dict[Callable[[History], DataFrame], list[Search]] = {offsets: []}
+    for check in checks:
+        for search in check.searches:
+            tables.setdefault(search.table, []).append(search)
+    for table, searches in tables.items():
+        began = time.perf_counter()
+        counts = [F.expr(f"count_if({search.suspect})").alias(str(place)) for place, search in enumerate(searches)]
+        if table is offsets:
+            rows = (
+                table(history)
+                .groupBy("run")
+                .agg(F.expr("count_if(read_min is not null)").alias("read"), *counts)
+                .collect()
+            )
+            read.update({row["run"]: row["read"] for row in rows})
+        else:
+            rows = table(history).agg(*counts).collect()
+        seconds = (time.perf_counter() - began) / max(len(searches), 1)
+        for place, search in enumerate(searches):
+            screened[search] = Screened(sum(row[str(place)] for row in rows), seconds)
+    return screened, read
+
+
+def _search(check: Check, history: History, screened: Mapping[Search, Screened]) -> Found:
+    """Explain the suspects of a check; without any, nothing is asked of Spark."""
     began = time.perf_counter()
-    findings = check.find(history)
     rows: dict[str, list[Row]] = defaultdict(list)
-    if findings is not None:
-        for row in _first_of_each(findings).toArrow().to_pylist():
+    findings = [
+        search.explain(history, history.few(search.table(history).where(search.suspect), screened[search].suspects))
+        for search in check.searches
+        if screened[search].suspects
+    ]
+    if findings:
+        for row in _first_of_each(reduce(DataFrame.unionByName, findings)).toArrow().to_pylist():
             rows[row["run"]].append(row)
-    return Found(check=check, seconds=time.perf_counter() - began, rows=rows)
+    screening = sum(screened[search].seconds for search in check.searches)
+    return Found(check=check, seconds=screening + time.perf_counter() - began, rows=rows)
 
 
 def _first_of_each(findings: DataFrame) -> DataFrame:
@@ -112,20 +159,23 @@ def _first_of_each(findings: DataFrame) -> DataFrame:
     )
 
 
+def _conclude(
+    evidence: Evidence, found: Sequence[Found], successes: Mapping[int, Sequence[Successes]], seconds: float
+) -> Judged:
+    """Availability needs no search: its findings are made here, from this run's faults."""
+    logs = {row["log"]: row for row, _ in evidence.logs}
+    waits = list(availability.waits(evidence.faults, {log: successes[log] for log in logs if log in successes}))
+    run = evidence.facts.run
+    broken = availability.beyond(evidence.facts.settings.unavailable_bound, waits, logs)
+    late = Found(check=availability.CHECK, seconds=seconds, rows={run: broken})
+    return conclude(
+        replace(evidence, waits=availability.longest(waits)),
+        [one if one.check is not availability.CHECK else late for one in found],
+    )
+
+
 def _outcomes(history: History) -> Mapping[str, Mapping[str, int]]:
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for row in history.ops.groupBy("run", "outcome").count().collect():
         found[row["run"]][row["outcome"]] = row["count"]
     return found
-
-
-def _offsets_read(history: History) -> dict[str, int]:
-    """Run -> offsets that anybody read."""
-    per_log = history.ledger.where("read_min is not null").groupBy("log").count()
-    rows = per_log.join(F.broadcast(history.logs), "log").groupBy("run").agg(F.sum("count").alias("read")).collect()
-    return {row["run"]: row["read"] for row in rows}
-
-
-def _bounds_asked(history: History) -> dict[str, int]:
-    rows = history.bounds.where("log_end is not null").groupBy("run").count().collect()
-    return {row["run"]: row["count"] for row in rows}

@@ -17,17 +17,17 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import NONLINEARIZABLE_LOG, STALE_END
-from harness.checker.check import Check, Need, finding
-from harness.checker.history import ACKNOWLEDGED, RANGE_BITS, READ, SENT, History
+from harness.checker.check import Check, Need, Search, finding
+from harness.checker.history import ACKNOWLEDGED, LOG, RANGE_BITS, READ, SENT, History
 from harness.checker.linearizability.log import NEVER, OPEN
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 
+_SWEPT = "log long, offset long, bound long"
 
-def nonlinearizable(history: History) -> DataFrame | None:
-    """Appends that were invoked after something at a higher slot of their log had completed, one finding each."""
-    swept = _points(history).groupBy("bundle").applyInArrow(_sweep, "log long, offset long, bound long")
-    suspects = history.suspects(swept)
-    return None if suspects is None else _explained(history, suspects)
+
+def inversions(history: History) -> DataFrame:
+    """log, offset, bound: an append at `offset` was invoked after something above it had completed at `bound`; kept."""
+    return history.once("inversions", lambda history: _points(history).groupBy("bundle").applyInArrow(_sweep, _SWEPT))
 
 
 def _points(history: History) -> DataFrame:
@@ -44,12 +44,11 @@ def _points(history: History) -> DataFrame:
         .fillna(NEVER, "invoked")
         .fillna(OPEN, ["completed", "read"])
     )
-    unknown = history.suspects(_unknown_appends(history))
-    if unknown is not None:
-        ledger = ledger.join(unknown.select("log", "offset", "unknown_invoked"), ["log", "offset"], "left")
-        ledger = ledger.withColumn("invoked", F.expr("greatest(invoked, coalesce(unknown_invoked, invoked))")).drop(
-            "unknown_invoked"
-        )
+    ledger = (
+        ledger.join(_unknown_appends(history), ["log", "offset"], "left")
+        .withColumn("invoked", F.expr("greatest(invoked, coalesce(unknown_invoked, invoked))"))
+        .drop("unknown_invoked")
+    )
     if not history.spans_ranges:
         return ledger.withColumn("later", F.lit(OPEN))
     ledger = ledger.withColumn("range", F.shiftright("offset", RANGE_BITS))
@@ -89,7 +88,7 @@ def _sweep(table: pa.Table) -> pa.Table:
     return pa.table({"log": log[found.x], "offset": offset[found.x], "bound": found.completed})
 
 
-def _explained(history: History, suspects: DataFrame) -> DataFrame:
+def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
     """Name the two ops: the late append, and what had completed above it."""
     placed = history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
     values = (
@@ -115,7 +114,7 @@ def _explained(history: History, suspects: DataFrame) -> DataFrame:
             text(
                 "{who} sent {value} at {when}, when {earlier} {what} {earlier_who} at offset {earlier_offset} of {log} (done at {bound}), "
                 "but it stands before that, at offset {offset}.",
-                who=process("process", "client"),
+                who=process("process", "client", "Process"),
                 value=quoted("value"),
                 when=seconds("invoked_ns"),
                 earlier=quoted("earlier_value"),
@@ -138,10 +137,19 @@ def _explained(history: History, suspects: DataFrame) -> DataFrame:
     )
 
 
-def stale_ends(history: History) -> DataFrame | None:
-    """End offsets (ListOffsets) below something that had been acknowledged or read before they were asked for."""
-    asked = history.bounds.where("log_end is not null").selectExpr(
-        "log", "2 * log_end as slot", "log_end", "op", "invoked_ns", "completed_ns", "cast(null as long) as there"
+def early_ends(history: History) -> DataFrame:
+    """End offsets (ListOffsets) below something that had been acknowledged or read before they were asked for; kept."""
+    return history.once("ends", _early_ends)
+
+
+def _early_ends(history: History) -> DataFrame:
+    asked = (
+        history.spark.createDataFrame(history.bounds)
+        .where("log_end is not null")
+        .withColumn("log", F.expr(LOG))
+        .selectExpr(
+            "log", "2 * log_end as slot", "log_end", "op", "invoked_ns", "completed_ns", "cast(null as long) as there"
+        )
     )
     there = history.ledger.selectExpr(
         "log",
@@ -153,14 +161,13 @@ def stale_ends(history: History) -> DataFrame | None:
         "least(ack_completed, read_completed) as there",
     )
     above = Window.partitionBy("log").orderBy(F.desc("slot")).rowsBetween(Window.unboundedPreceding, -1)
-    late = (
-        asked.unionByName(there)
-        .withColumn("bound", F.min("there").over(above))
-        .where("op is not null and bound < invoked_ns")
-    )
-    suspects = history.suspects(late.select("log", "log_end", "op", "invoked_ns", "completed_ns", "bound"))
-    if suspects is None:
-        return None
+    late = asked.unionByName(there).withColumn("bound", F.min("there").over(above))
+    late = late.where("op is not null and bound < invoked_ns")
+    return late.select("log", "log_end", "op", "invoked_ns", "completed_ns", "bound")
+
+
+def stale_ends(history: History, suspects: DataFrame) -> DataFrame:
+    """Each early end with the lowest record that was there already."""
     wanted = suspects.selectExpr("log", "log_end", "op as asked_op", "bound as completed_ns")
     first = (
         history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
@@ -196,6 +203,16 @@ def stale_ends(history: History) -> DataFrame | None:
 
 
 CHECKS = (
-    Check(kind=NONLINEARIZABLE_LOG, engine="slot-sweep", needs=Need.ACKNOWLEDGED, find=nonlinearizable),
-    Check(kind=STALE_END, engine="spark-sql", needs=Need.BOUNDS, find=stale_ends),
+    Check(
+        kind=NONLINEARIZABLE_LOG,
+        engine="slot-sweep",
+        needs=Need.ACKNOWLEDGED,
+        searches=(Search(table=inversions, suspect="true", explain=nonlinearizable),),
+    ),
+    Check(
+        kind=STALE_END,
+        engine="spark-sql",
+        needs=Need.BOUNDS,
+        searches=(Search(table=early_ends, suspect="true", explain=stale_ends),),
+    ),
 )

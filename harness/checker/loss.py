@@ -20,14 +20,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import LOST_WRITE
-from harness.checker.check import Check, Need, finding
+from harness.checker.check import Check, Need, Search, finding
 from harness.checker.facts import Ending
-from harness.checker.history import ACKNOWLEDGED, History
+from harness.checker.history import ACKNOWLEDGED, History, offsets
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 
 _HOW = f"""
 case
-    when ending in ('{Ending.DELETED}') then null
+    when ending = '{Ending.DELETED}' then null
     when ending = '{Ending.GONE}' then 'gone'
     when log_end is not null and offset >= log_end then 'beyond'
     when log_start is not null and offset < log_start
@@ -39,16 +39,9 @@ end
 """
 
 
-def lost_writes(history: History) -> DataFrame | None:
+def lost_writes(history: History, suspects: DataFrame) -> DataFrame:
     """One finding per acknowledged record that the complete final read does not contain."""
-    screened = history.known(history.ledger.where("ack_min is not null")).withColumn("how", F.expr(_HOW))
-    suspects = history.suspects(
-        screened.where("how is not null").select(
-            "log", "offset", "how", "log_start", "log_end", "origin_ns", "loss_reason"
-        )
-    )
-    if suspects is None:
-        return None
+    suspects = suspects.withColumn("how", F.expr(_HOW)).select("log", "offset", "how")
     lost = history.records.where(ACKNOWLEDGED).join(suspects, ["log", "offset"])
     standing = _elsewhere(history, lost)
     lost = lost.join(standing, ["log", "v"], "left_anti")
@@ -56,12 +49,12 @@ def lost_writes(history: History) -> DataFrame | None:
         "others is null or not array_contains(others, coalesce(value, '\\0'))"
     )
     lost = lost.join(_last_seen(history, suspects), ["log", "offset", "v"], "left")
-    return lost.select(
+    return history.known(lost).select(
         *finding(
             LOST_WRITE,
             text(
                 "{who} was told at {when} that {value} is stored in {log} at offset {offset}, and after all faults had healed {finding}.",
-                who=process("process", "client"),
+                who=process("process", "client", "Process"),
                 when=seconds("completed_ns"),
                 value=quoted("value"),
                 log=log_name(),
@@ -126,4 +119,9 @@ def _last_seen(history: History, suspects: DataFrame) -> DataFrame:
     )
 
 
-CHECK = Check(kind=LOST_WRITE, engine="spark-sql", needs=Need.ACKNOWLEDGED, find=lost_writes)
+CHECK = Check(
+    kind=LOST_WRITE,
+    engine="spark-sql",
+    needs=Need.ACKNOWLEDGED,
+    searches=(Search(table=offsets, suspect=f"ack_min is not null and ({_HOW}) is not null", explain=lost_writes),),
+)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import NONMONOTONIC_POLL, POLL_SKIP, AnomalyType
-from harness.checker.check import Check, Find, Need, finding
+from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import History
 from harness.checker.sentences import log_name, process, seconds, text
 
@@ -49,11 +49,8 @@ def _steps(history: History) -> DataFrame:
     )
 
 
-def nonmonotonic_polls(history: History) -> DataFrame | None:
+def nonmonotonic_polls(history: History, suspects: DataFrame) -> DataFrame:
     """Steps backwards, or on the spot."""
-    suspects = history.suspects(steps(history).where("offset <= before_offset"))
-    if suspects is None:
-        return None
     return _explained(
         history,
         suspects,
@@ -62,17 +59,14 @@ def nonmonotonic_polls(history: History) -> DataFrame | None:
     )
 
 
-def poll_skips(history: History) -> DataFrame | None:
+def poll_skips(history: History, suspects: DataFrame) -> DataFrame:
     """Steps over records that are in the log."""
-    gaps = history.known(steps(history).where("offset > before_offset + 1 and not final")).where("not compacted")
-    suspects = history.suspects(gaps.select(*steps(history).columns))
-    if suspects is None:
-        return None
-    numbered = _numbered(history, suspects)
+    gaps = history.known(suspects).where("not compacted").select(*suspects.columns)
+    numbered = _numbered(history, gaps)
     ahead = numbered.selectExpr("log", "offset", "below")
     behind = numbered.selectExpr("log", "offset as before_offset", "below + present as up_to")
     skips = (
-        suspects.join(ahead, ["log", "offset"])
+        gaps.join(ahead, ["log", "offset"])
         .join(behind, ["log", "before_offset"])
         .withColumn("skipped", F.expr("below - up_to"))
         .where("skipped > 0")
@@ -125,7 +119,7 @@ def _explained(history: History, found: DataFrame, kind: AnomalyType, sentence: 
             kind,
             text(
                 sentence,
-                who=process("process", "client"),
+                who=process("process", "client", "Process"),
                 offset=F.col("offset"),
                 log=log_name(),
                 when=seconds("completed_ns"),
@@ -149,8 +143,17 @@ def _clients(history: History, found: DataFrame) -> DataFrame:
     return reads.groupBy("log", "op", "offset").agg(F.min("client").alias("client"), F.min("value").alias("value"))
 
 
-def _check(kind: AnomalyType, find: Find) -> Check:
-    return Check(kind=kind, engine="spark-sql", needs=Need.READ, find=find)
-
-
-CHECKS = (_check(NONMONOTONIC_POLL, nonmonotonic_polls), _check(POLL_SKIP, poll_skips))
+CHECKS = (
+    Check(
+        kind=NONMONOTONIC_POLL,
+        engine="spark-sql",
+        needs=Need.READ,
+        searches=(Search(table=steps, suspect="offset <= before_offset", explain=nonmonotonic_polls),),
+    ),
+    Check(
+        kind=POLL_SKIP,
+        engine="spark-sql",
+        needs=Need.READ,
+        searches=(Search(table=steps, suspect="offset > before_offset + 1 and not final", explain=poll_skips),),
+    ),
+)

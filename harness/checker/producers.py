@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import PRODUCER_REORDER
-from harness.checker.check import Check, Need, finding
+from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, History
 from harness.checker.sentences import log_name, quoted, seconds, text
 from reports.verdict import Severity
@@ -25,22 +25,24 @@ from reports.verdict import Severity
 _STREAM = "xxhash64(run, client, topic, partition)"
 
 
-def producer_reorders(history: History) -> DataFrame | None:
-    """Acknowledged records that stand before one that their client had sent earlier."""
+def overtaken(history: History) -> DataFrame:
+    """Acknowledged records that stand before one that their client had sent earlier; kept."""
+    return history.once("overtaken", _overtaken)
+
+
+def _overtaken(history: History) -> DataFrame:
     earlier = Window.partitionBy("stream").orderBy("sequence").rowsBetween(Window.unboundedPreceding, -1)
-    sends = history.records.where(f"{ACKNOWLEDGED} and sequence is not null")
-    highest = sends.selectExpr(f"{_STREAM} as stream", "log", "sequence", "offset", "op").withColumn(
-        "overtaken", F.max("offset").over(earlier)
-    )
-    suspects = history.suspects(
-        highest.where("offset < overtaken").select("stream", "log", "op", "offset", "overtaken")
-    )
-    if suspects is None:
-        return None
-    return _explained(history, sends.withColumn("stream", F.expr(_STREAM)), suspects)
+    sends = _sends(history).select("stream", "log", "sequence", "offset", "op")
+    return sends.withColumn("overtaken", F.max("offset").over(earlier)).where("offset < overtaken").drop("sequence")
 
 
-def _explained(history: History, sends: DataFrame, suspects: DataFrame) -> DataFrame:
+def _sends(history: History) -> DataFrame:
+    return history.records.where(f"{ACKNOWLEDGED} and sequence is not null").withColumn("stream", F.expr(_STREAM))
+
+
+def producer_reorders(history: History, suspects: DataFrame) -> DataFrame:
+    """Each suspect with the record that overtook it by most."""
+    sends = _sends(history)
     late = sends.join(suspects.select("stream", "op", "overtaken"), ["stream", "op"])
     targets = suspects.selectExpr("stream", "overtaken as offset").distinct()
     firsts = (
@@ -77,4 +79,9 @@ def _explained(history: History, sends: DataFrame, suspects: DataFrame) -> DataF
     )
 
 
-CHECK = Check(kind=PRODUCER_REORDER, engine="spark-sql", needs=Need.ACKNOWLEDGED, find=producer_reorders)
+CHECK = Check(
+    kind=PRODUCER_REORDER,
+    engine="spark-sql",
+    needs=Need.ACKNOWLEDGED,
+    searches=(Search(table=overtaken, suspect="true", explain=producer_reorders),),
+)

@@ -28,9 +28,9 @@ def log_name() -> Column:
     return F.concat(F.col("topic"), F.lit("-"), F.col("partition").cast("string"))
 
 
-def process(number: str, client: str) -> Column:
+def process(number: str, client: str, word: str = "process") -> Column:
     """process 9 (w1.c0)"""
-    return F.concat(F.lit("process "), F.col(number).cast("string"), F.lit(" ("), F.col(client), F.lit(")"))
+    return F.concat(F.lit(f"{word} "), F.col(number).cast("string"), F.lit(" ("), F.col(client), F.lit(")"))
 
 
 def seconds(nanoseconds: str) -> Column:

@@ -67,7 +67,7 @@ def spark_session(*, heap: str = HEAP, cores: int | None = None) -> Iterator[Spa
 def _start(home: Path, heap: str, cores: int | None) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
+    from pyspark.java_gateway import launch_gateway  # its only door to the JVM's standard error
     from pyspark.sql import SparkSession
 
     (home / "log4j2.properties").write_text(_LOG4J)
@@ -77,7 +77,14 @@ def _start(home: Path, heap: str, cores: int | None) -> SparkSession:
     said = home / "jvm.log"
     try:
         with said.open("wb") as log, _environment(home):
-            gateway = launch_gateway(conf, {"stderr": log, "stdout": log, "cwd": str(home)})
+            gateway = launch_gateway(
+                conf,
+                {  # type: ignore[no-untyped-call]
+                    "stderr": log,
+                    "stdout": log,
+                    "cwd": str(home),
+                },
+            )
             context = SparkContext(gateway=gateway, conf=conf)
     except (PySparkException, OSError) as error:
         raise SparkFailed(
@@ -102,10 +109,11 @@ def _configuration(home: Path, heap: str, cores: int | None) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Few and large partitions, sized by the number of rows (history.py): no second guess by the planner.
-        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        # Partitions are sized by the number of rows and joins hinted by counted suspects (history.py), so the planner need not stop and think:
+        # adaptive execution makes a small run half as slow again.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "64m",
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
-        "spark.sql.parquet.filterPushdown": "true",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(
             [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         ),

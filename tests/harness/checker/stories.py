@@ -61,7 +61,10 @@ class Story:
     ) -> int:
         op = self._op("send", client, process, "main", at, outcome, 1, topic, partition, error)
         if sequence is None:
-            sequence = sum(r.kind == "send" and (r.client, r.topic, r.partition) == (client, topic, partition) for r in self.records)
+            sequence = sum(
+                r.kind == "send" and (r.client, r.topic, r.partition) == (client, topic, partition)
+                for r in self.records
+            )
         self._record(op, 0, sequence, topic, partition, offset, value)
         return op.op
 
@@ -117,7 +120,9 @@ class Story:
     def move(self, *, at: int, process: int = 100, client: str = "w1.c0", kind: str = "assign") -> int:
         return self._op(kind, client, process, "main", (at, at), "ok", 0, "log", 0, None).op
 
-    def fault(self, name: str, since: int, until: int | None, *, status: str = "healed", targets: tuple[str, ...] = ("b1",)) -> int:
+    def fault(
+        self, name: str, since: int, until: int | None, *, status: str = "healed", targets: tuple[str, ...] = ("b1",)
+    ) -> int:
         number = len(self.faults) + 1
         self.faults.append(
             FaultRow(
@@ -141,11 +146,19 @@ class Story:
         )
         return number
 
-    def final_read(self, content: dict[int, list[tuple[int, str | None]]], *, since: int, log_start: int = 0, topic: str = "log") -> None:
+    def final_read(
+        self, content: dict[int, list[tuple[int, str | None]]], *, since: int, log_start: int = 0, topic: str = "log"
+    ) -> None:
         """Read every partition to its end by a fresh process each; the end is one past the last offset."""
         for partition, reads in sorted(content.items()):
             self.poll(
-                reads, at=(since, since + 5), client="w1.d0", process=900 + partition, phase="final", partition=partition, topic=topic
+                reads,
+                at=(since, since + 5),
+                client="w1.d0",
+                process=900 + partition,
+                phase="final",
+                partition=partition,
+                topic=topic,
             )
             end = reads[-1][0] + 1 if reads else log_start
             self.end(end, log_start=log_start, at=(since + 5, since + 6), partition=partition, topic=topic)
@@ -161,7 +174,13 @@ class Story:
         return changed
 
     def tables(self) -> dict[str, pa.Table]:
-        rows = {"ops": self.ops, "records": self.records, "bounds": self.bounds, "faults": self.faults, "events": self.events}
+        rows = {
+            "ops": self.ops,
+            "records": self.records,
+            "bounds": self.bounds,
+            "faults": self.faults,
+            "events": self.events,
+        }
         return {
             name: pa.Table.from_pylist([asdict(row) for row in rows[name]], schema=table.schema)  # type: ignore[attr-defined]
             for name, table in TABLES.items()
@@ -173,7 +192,9 @@ class Story:
             run=self.run,
             spec={"workload": self.workload, "checks": self.checks, "config": {"all": self.brokers}},
             system="kafka:4.3.1",
-            topics=[{"name": "log", "partitions": partitions, "replication": self.replication, "config": self.topic_config}],
+            topics=[
+                {"name": "log", "partitions": partitions, "replication": self.replication, "config": self.topic_config}
+            ],
             clock=CLOCK,
             more=self.more,
         )
@@ -206,7 +227,16 @@ class Story:
         self.ops.append(op)
         return op
 
-    def _record(self, op: Op, position: int, sequence: int | None, topic: str, partition: int, offset: int | None, value: str | None) -> None:
+    def _record(
+        self,
+        op: Op,
+        position: int,
+        sequence: int | None,
+        topic: str,
+        partition: int,
+        offset: int | None,
+        value: str | None,
+    ) -> None:
         self.records.append(
             Record(
                 run=self.run,
@@ -231,7 +261,9 @@ class Story:
         )
 
 
-def save_tables(run_dir: Path, info: RunInfo, tables: dict[str, pa.Table], *, files: int = 1, row_group: int | None = None) -> None:
+def save_tables(
+    run_dir: Path, info: RunInfo, tables: dict[str, pa.Table], *, files: int = 1, row_group: int | None = None
+) -> None:
     """A finished run directory; `files` Parquet files per table."""
     run_dir.mkdir(parents=True)
     write_run_info(run_dir, info)
@@ -241,7 +273,13 @@ def save_tables(run_dir: Path, info: RunInfo, tables: dict[str, pa.Table], *, fi
         share = -(-table.num_rows // files) or 1
         for number in range(files):
             part = table.slice(number * share, share)
-            pq.write_table(part, folder / f"{number}.parquet", row_group_size=row_group, write_page_checksum=True, compression="zstd")
+            pq.write_table(
+                part,
+                folder / f"{number}.parquet",
+                row_group_size=row_group,
+                write_page_checksum=True,
+                compression="zstd",
+            )
 
 
 def clean(run: str = "r", *, records: int = 20, partitions: int = 2, **settings: Any) -> Story:
@@ -260,7 +298,10 @@ def clean(run: str = "r", *, records: int = 20, partitions: int = 2, **settings:
             )  # fmt: skip
         for i in range(0, records, 5):
             story.poll(
-                content[partition][i : i + 5], at=(100 + 10 * i, 170 + 10 * i), process=100 + partition, partition=partition
+                content[partition][i : i + 5],
+                at=(100 + 10 * i, 170 + 10 * i),
+                process=100 + partition,
+                partition=partition,
             )
     story.fault("pause", 120, 140)
     story.final_read(content, since=10_000)
