@@ -77,7 +77,7 @@ class DockerBackend:
             raise NodeError("the docker backend needs root, to enter containers: use sudo, or --backend local")
         self._prefix = iptables.chain_of(run)
         self._run = run
-        self._home = Path(os.path.realpath(home))
+        self._home = await asyncio.to_thread(home.resolve)
         self._labels = docker_engine.labels(run)
         self._env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "KRASH_RUN": run}
         self._nodes: dict[str, ContainerNode] = {}

@@ -45,7 +45,10 @@ def main(argv: Sequence[str]) -> int:
     if answers():
         return run(command, dict(os.environ))
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
-        print("no Docker engine answers, and starting one needs root and dockerd: apt-get install docker.io", file=sys.stderr)
+        print(
+            "no Docker engine answers, and starting one needs root and dockerd: apt-get install docker.io",
+            file=sys.stderr,
+        )
         return CANNOT
     inside = [sys.executable, "-m", "tests.docker.engine", "--inside", *command]
     environment = {name: value for name, value in os.environ.items() if name not in {"DOCKER_HOST", "DOCKER_CONTEXT"}}

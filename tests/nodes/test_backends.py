@@ -48,9 +48,7 @@ def test_contract(
     backend: str, contract: str, results: dict[str, dict[str, Result]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     if backend not in results:
-        results[backend] = results_of(
-            backend, tmp_path_factory.mktemp("contracts"), through=THROUGH.get(backend, ())
-        )
+        results[backend] = results_of(backend, tmp_path_factory.mktemp("contracts"), through=THROUGH.get(backend, ()))
     assert results[backend][contract].problem == ""
 
 
