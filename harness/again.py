@@ -18,12 +18,12 @@ from rich.text import Text
 from harness import terminal
 from harness.exits import ERROR, exit_code
 from harness.history import store
-from harness.history.rundir import list_runs
+from harness.history.rundir import list_runs, update_run_info
 from harness.judge_process import JudgeProcess
 from harness.publish import publish
 from harness.verdicts import read_verdict
 from reports.terminal import STYLES
-from reports.verdict import Validity, Verdict
+from reports.verdict import Status, Validity, Verdict
 
 
 def check_runs(directories: Sequence[Path], *, as_json: bool) -> int:
@@ -37,7 +37,7 @@ def check_runs(directories: Sequence[Path], *, as_json: bool) -> int:
             _tell_error(directory, str(answer["error"]), as_json=as_json)
             continue
         verdict = Verdict.from_json(answer["verdict"])
-        outcomes.append((verdict, verdict.status))
+        outcomes.append((verdict, "completed" if verdict.status == Status.INTERRUPTED else verdict.status))
         if as_json:
             print(json.dumps({"run_dir": str(directory), **verdict.as_json()}))
         else:
@@ -78,6 +78,8 @@ def report_run(directory: Path) -> int:
 def recover_run(directory: Path, *, as_json: bool) -> int:
     """Turn the journal of a run whose writers died into its history."""
     finished = store.recover(directory)
+    if not finished.already:
+        update_run_info(directory, status="interrupted", reason="krash was killed before the run ended")
     if as_json:
         print(json.dumps({"run_dir": str(directory), **asdict(finished)}))
         return 0

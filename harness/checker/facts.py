@@ -67,6 +67,8 @@ class RunFacts:
     broker_config: Mapping[str, str] = field(default_factory=dict)
     deleted: Sequence[Mapping[str, Any]] = ()
     origin_ns: int | None = None  # time 0 of every sentence
+    status: str = "completed"  # how the run ended: completed, interrupted, harness-error or hang
+    reason: str | None = None  # why, unless it completed
 
     @property
     def keeps_order(self) -> bool:
@@ -124,6 +126,8 @@ def run_facts(info: RunInfo) -> RunFacts:
         broker_config={str(k): _text(v) for k, v in brokers.items()},
         deleted=info.more.get("deleted") or (),
         origin_ns=min(starts) if starts else None,
+        status=str(info.more.get("status", "completed")),
+        reason=info.more.get("reason"),
     )
 
 
