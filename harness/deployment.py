@@ -29,7 +29,7 @@ from harness.spec import Spec
 from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
 from nemesis.runner import Nemesis, Reports
-from nemesis.schedule import lacking, make_plan
+from nemesis.schedule import make_plan
 from nodes.backend import Backend
 from nodes.cluster import Cluster, NotReached
 from nodes.deploy import deploy
@@ -144,9 +144,6 @@ class Deployment:
         """Faults for the spec's time limit, then all of them healed; returns what went wrong on the harness's side."""
         plan = make_plan(self.spec.nemesis, self.topology, self.choices.stream, self.spec.time_limit)
         update_run_info(self.directory, plan=[planned.as_json() for planned in plan])
-        impossible = lacking(plan, type(self.backend).capabilities)
-        if impossible:
-            return impossible
 
         def record(row: FaultRow) -> None:
             self._faults.write(row)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import secrets
 import shlex
 import sys
@@ -39,7 +40,9 @@ from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 from harness.supervisor import Ending, Supervisor, stage_command
 from harness.verdicts import write_failed
+from nemesis.schedule import ImpossiblePlan, lacking, make_plan
 from nemesis.settings import from_names
+from nodes.backend import Capability
 from nodes.topology import Topology
 from reports.verdict import Verdict
 
@@ -129,6 +132,7 @@ def prepare(
     _mention_leftovers(backend, console)
     system = system_class()
     topology = spec.topology(system_class.default_version())
+    _refuse_an_impossible_plan(spec, topology, backend.capabilities)
     display.begin("fetch")
     for version in sorted({node.version for node in topology.nodes}):
         display.say(f"{spec.system_name} {version}")
@@ -185,6 +189,16 @@ def _refuse_what_is_missing(spec: Spec) -> None:
             + "\n".join(lines)
             + "\n`krash doctor` shows the whole table."
         )
+
+
+def _refuse_an_impossible_plan(spec: Spec, topology: Topology, capabilities: frozenset[Capability]) -> None:
+    """UsageError when the faults ask for nodes or topics that are not there, or for what the backend cannot do."""
+    try:
+        plan = make_plan(spec.nemesis, topology, lambda actor, index: random.Random(index), spec.time_limit)
+    except ImpossiblePlan as error:
+        raise UsageError(f"nemesis: {error}") from None
+    if impossible := lacking(plan, capabilities):
+        raise UsageError(f"the {spec.backend} backend cannot do this: {'; '.join(impossible)}")
 
 
 def _mention_leftovers(backend: Any, console: Console) -> None:

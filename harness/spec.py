@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from harness.checker.settings import Settings as CheckSettings
-from harness.durations import Seconds
+from nemesis.durations import Seconds
 from nemesis.settings import NemesisSettings
 from nodes.topology import NodePlan, ServerRole, Topic, Topology
 

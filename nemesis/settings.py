@@ -30,29 +30,14 @@ and `target` are settings of that kind. A step that has neither `for` nor `until
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from nemesis.durations import Seconds
 from nemesis.kinds import UnknownKind, find
 from nemesis.partitions import Shape
 from nemesis.targets import UnknownRule, parse, topic_partition
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def seconds(value: object) -> float:
-    """8, 2.5, "8s", "500ms", "2m", "1h" -> seconds."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"{value!r} is no duration; write 8s, 500ms, 2m or a number of seconds")
-    return float(match[1]) * _UNITS[match[2] or "s"]
-
-
-Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, json_schema_extra={"type": ["number", "string"]})]
 
 
 def _span(value: object) -> object:
@@ -178,9 +163,11 @@ class Mix(_Section):
 
 
 class NemesisSettings(_Section):
-    mix: Mix | None = None
-    script: list[Step] | None = None
-    once: Step | None = None
+    mix: Mix | None = Field(None, description="random faults, with quiet between them")
+    script: list[Step] | None = Field(
+        None, description="steps, each at its time or when something was observed; see `once`"
+    )
+    once: Step | None = Field(None, description="a single step")
     safe: bool = Field(
         True,
         description="take a disk only while every isr without it has min.insync.replicas members and nothing else is broken",

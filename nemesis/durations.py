@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 
 
 def parse_seconds(text: Any) -> float:
@@ -23,7 +23,7 @@ def parse_seconds(text: Any) -> float:
     match = _PATTERN.fullmatch(str(text).strip())
     if match is None:
         raise ValueError("expected a duration such as 60s, 1.5m, 500ms or 2h")
-    return float(match[1]) * _UNITS[match[2]]
+    return float(match[1]) * _UNITS[match[2] or "s"]
 
 
 def format_seconds(seconds: float) -> str:
