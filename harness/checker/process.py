@@ -1,88 +1,153 @@
-"""The judge as a process of its own: `python -m harness.checker.process`, JSON lines in and out, started while a workload still runs.
+"""The judge as a process of its own, started while the workload runs so that the verdict follows the drain within seconds.
 
-    out  {"warm": 6.2}                                  seconds until the session was up and had judged a history once
-    in   {"judge": ["/runs/a", "/runs/b"]}              one Spark job over all of them
-    out  {"run_dir": "/runs/a", "verdict": {...}}       one line per directory, in order; verdict.json is written
-    out  {"run_dir": "/runs/b", "error": "..."}         it cannot be judged; nothing of it was changed, the others were judged
+    $ python -m harness.checker.process --nice 10
+    {"ready": true, "seconds": 6.1}                                                   the session is warm
+    {"runs": ["runs/2026-11-21T10-14-03-chaos-1f3a"]}                                 <- standard input, one line per request
+    {"path": "runs/2026-11-21T10-14-03-chaos-1f3a", "run": "...", "verdict": "valid", "status": "judged", "reason": null, "seconds": 4.0}
+    {"path": "runs/broken", "error": "runs/broken/history/ops/0.parquet, row group 2: cannot be read: ..."}
 
-It starts at low priority, so that warming up does not take the machine from what is being tested, and warms up by judging a tiny history of its
-own: Spark compiles the plans of the checks then, and not when a person waits. It ends at the end of its input, so it cannot outlive its parent.
+Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It ends at the end of its input,
+and with its parent: a watch on the parent's pid works from whatever thread the parent started it (PR_SET_PDEATHSIG fires when that thread ends). Only these
+lines go to standard output.
+
+Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the workload some seconds of
+processor time at low priority, and saves them after the drain.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import select
+import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from harness.checker import judge
-from harness.checker.session import spark_session
-from harness.checker.warm_up import tiny_run
 from harness.history.errors import HistoryError
-from harness.history.reading import History, open_run
+from harness.history.reading import History as Stored
+from harness.history.reading import open_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NICE = 10
-Answer = dict[str, Any]
 
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.checker.process", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--nice", type=int, default=10, help="how much to lower the priority (default: 10)")
+    parser.add_argument("--rows", type=int, default=0, help="how many records rows to expect, roughly")
+    parser.add_argument("--heap", default="2g", help="memory of the JVM (default: 2g)")
+    parser.add_argument("--cores", type=int, help="processors to use (default: all)")
+    options = parser.parse_args(arguments)
+    _end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then closes our input
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    os.nice(options.nice)
+    began = time.monotonic()
 
-def judged(spark: SparkSession, directories: Sequence[Path]) -> list[Answer]:
-    """An answer per directory, in order; verdict.json and anomalies/ of those that could be judged are written."""
-    answers: dict[Path, Answer] = {}
-    readable: list[tuple[Path, History]] = []
-    seen: dict[str, Path] = {}
-    for directory in directories:
-        try:
-            history = open_run(directory)
-        except HistoryError as error:
-            answers[directory] = {"run_dir": str(directory), "error": str(error)}
-            continue
-        other = seen.setdefault(history.info.run, directory)
-        if other == directory:
-            readable.append((directory, history))
-        else:
-            answers[directory] = {"run_dir": str(directory), "error": f"{directory} is the same run as {other}"}
-    for (directory, _), found in zip(readable, judge.judge(spark, [h for _, h in readable]), strict=True):
-        judge.write(directory, found)
-        answers[directory] = {"run_dir": str(directory), "verdict": found.verdict.as_json()}
-    return [answers[directory] for directory in directories]
+    from harness.checker.session import SparkFailed, spark_session
 
-
-def serve(spark: SparkSession, requests: Iterable[str], answers: IO[str]) -> None:
-    """Answer requests until they end."""
-    for line in requests:
-        directories = [Path(directory) for directory in json.loads(line)["judge"]]
-        for answer in judged(spark, directories):
-            _say(answers, answer)
-
-
-def _warm_up(spark: SparkSession) -> None:
-    with tempfile.TemporaryDirectory(prefix="krash-warm-") as scratch:
-        judge.judge(spark, [open_run(tiny_run(Path(scratch) / "run"))])
-
-
-def _say(answers: IO[str], answer: Answer) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
-
-
-def main() -> int:
-    os.nice(NICE)
-    started = time.monotonic()
-    with spark_session() as spark:
-        if "--cold" not in sys.argv:
+    try:
+        with spark_session(rows=options.rows, heap=options.heap, cores=options.cores) as spark:
             _warm_up(spark)
-        _say(sys.stdout, {"warm": round(time.monotonic() - started, 3)})
-        serve(spark, sys.stdin, sys.stdout)
+            _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
+            for line in sys.stdin:
+                if line.strip():
+                    for answer in answers(spark, line):
+                        _say(answer)
+    except SparkFailed as error:
+        _say({"error": str(error)})
+        return 3
     return 0
 
 
+def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
+    """One answer per run directory of a request, in its order; a damaged run does not keep the others from being judged."""
+    from harness.checker.judge import judge, write
+
+    try:
+        request = json.loads(line)
+        paths = [Path(path) for path in request["runs"]]
+    except (ValueError, KeyError, TypeError):
+        yield {"error": f'not a request: {line.strip()[:200]!r}; expected {{"runs": ["DIRECTORY", ...]}}'}
+        return
+    began = time.monotonic()
+    stored: dict[Path, Stored] = {}
+    damaged: dict[Path, HistoryError] = {}
+    for path in dict.fromkeys(paths):
+        try:
+            stored[path] = open_run(path)
+        except HistoryError as error:
+            damaged[path] = error
+    try:
+        judged = dict(zip(stored, judge(spark, list(stored.values())), strict=True))
+    except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
+        for path in stored:
+            yield {"path": str(path), "error": f"{type(error).__name__}: {error}"}
+        judged = {}
+    for path in dict.fromkeys(paths):
+        if path in damaged:
+            yield {"path": str(path), "error": str(damaged[path])}
+        elif path in judged:
+            yield _written(path, judged[path], write, began)
+
+
+def _written(path: Path, judged: Any, write: Callable[[Path, Any], None], began: float) -> dict[str, Any]:
+    try:
+        write(path, judged)
+    except OSError as error:
+        return {"path": str(path), "error": f"the verdict ({judged.verdict.verdict}) could not be written: {error}"}
+    verdict = judged.verdict
+    return {
+        "path": str(path),
+        "run": verdict.run,
+        "verdict": verdict.verdict,
+        "status": verdict.status,
+        "reason": verdict.reason,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+
+
+def _warm_up(spark: SparkSession) -> None:
+    from harness.checker.judge import judge
+    from harness.checker.sample import save_sample
+
+    with tempfile.TemporaryDirectory(prefix="krash-warm-") as folder:
+        judge(spark, [open_run(save_sample(Path(folder) / "sample"))])
+
+
+def _say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+def _end_with_parent() -> None:
+    """Get SIGTERM when the parent is gone, and be gone for good if that is not enough."""
+    parent = os.getppid()
+    watch = os.pidfd_open(parent)
+
+    def wait() -> None:
+        select.select([watch], [], [])
+        os.kill(os.getpid(), signal.SIGTERM)
+        if not _ended.wait(20):
+            os._exit(143)
+
+    if os.getppid() != parent:
+        sys.exit(143)
+    threading.Thread(target=wait, daemon=True).start()
+
+
+_ended = threading.Event()
+
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+    finally:
+        _ended.set()
+    sys.exit(code)
