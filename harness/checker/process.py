@@ -1,0 +1,153 @@
+"""The judge as a process of its own, started while the workload runs so that the verdict follows the drain within seconds.
+
+    $ python -m harness.checker.process --nice 10
+    {"ready": true, "seconds": 6.1}                                                   the session is warm
+    {"runs": ["runs/2026-11-21T10-14-03-chaos-1f3a"]}                                 <- standard input, one line per request
+    {"path": "runs/2026-11-21T10-14-03-chaos-1f3a", "run": "...", "verdict": "valid", "status": "judged", "reason": null, "seconds": 4.0}
+    {"path": "runs/broken", "error": "runs/broken/history/ops/0.parquet, row group 2: cannot be read: ..."}
+
+Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It ends at the end of its input,
+and with its parent: a watch on the parent's pid works from whatever thread the parent started it (PR_SET_PDEATHSIG fires when that thread ends). Only these
+lines go to standard output.
+
+Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the workload some seconds of
+processor time at low priority, and saves them after the drain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.history.errors import HistoryError
+from harness.history.reading import History as Stored
+from harness.history.reading import open_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.checker.process", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--nice", type=int, default=10, help="how much to lower the priority (default: 10)")
+    parser.add_argument("--rows", type=int, default=0, help="how many records rows to expect, roughly")
+    parser.add_argument("--heap", default="2g", help="memory of the JVM (default: 2g)")
+    parser.add_argument("--cores", type=int, help="processors to use (default: all)")
+    options = parser.parse_args(arguments)
+    _end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then closes our input
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    os.nice(options.nice)
+    began = time.monotonic()
+
+    from harness.checker.session import SparkFailed, spark_session
+
+    try:
+        with spark_session(rows=options.rows, heap=options.heap, cores=options.cores) as spark:
+            _warm_up(spark)
+            _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
+            for line in sys.stdin:
+                if line.strip():
+                    for answer in answers(spark, line):
+                        _say(answer)
+    except SparkFailed as error:
+        _say({"error": str(error)})
+        return 3
+    return 0
+
+
+def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
+    """One answer per run directory of a request, in its order; a damaged run does not keep the others from being judged."""
+    from harness.checker.judge import judge, write
+
+    try:
+        request = json.loads(line)
+        paths = [Path(path) for path in request["runs"]]
+    except (ValueError, KeyError, TypeError):
+        yield {"error": f'not a request: {line.strip()[:200]!r}; expected {{"runs": ["DIRECTORY", ...]}}'}
+        return
+    began = time.monotonic()
+    stored: dict[Path, Stored] = {}
+    damaged: dict[Path, HistoryError] = {}
+    for path in dict.fromkeys(paths):
+        try:
+            stored[path] = open_run(path)
+        except HistoryError as error:
+            damaged[path] = error
+    try:
+        judged = dict(zip(stored, judge(spark, list(stored.values())), strict=True))
+    except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
+        for path in stored:
+            yield {"path": str(path), "error": f"{type(error).__name__}: {error}"}
+        judged = {}
+    for path in dict.fromkeys(paths):
+        if path in damaged:
+            yield {"path": str(path), "error": str(damaged[path])}
+        elif path in judged:
+            yield _written(path, judged[path], write, began)
+
+
+def _written(path: Path, judged: Any, write: Callable[[Path, Any], None], began: float) -> dict[str, Any]:
+    try:
+        write(path, judged)
+    except OSError as error:
+        return {"path": str(path), "error": f"the verdict ({judged.verdict.verdict}) could not be written: {error}"}
+    verdict = judged.verdict
+    return {
+        "path": str(path),
+        "run": verdict.run,
+        "verdict": verdict.verdict,
+        "status": verdict.status,
+        "reason": verdict.reason,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+
+
+def _warm_up(spark: SparkSession) -> None:
+    from harness.checker.judge import judge
+    from harness.checker.sample import save_sample
+
+    with tempfile.TemporaryDirectory(prefix="krash-warm-") as folder:
+        judge(spark, [open_run(save_sample(Path(folder) / "sample"))])
+
+
+def _say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+def _end_with_parent() -> None:
+    """Get SIGTERM when the parent is gone, and be gone for good if that is not enough."""
+    parent = os.getppid()
+    watch = os.pidfd_open(parent)
+
+    def wait() -> None:
+        select.select([watch], [], [])
+        os.kill(os.getpid(), signal.SIGTERM)
+        if not _ended.wait(20):
+            os._exit(143)
+
+    if os.getppid() != parent:
+        sys.exit(143)
+    threading.Thread(target=wait, daemon=True).start()
+
+
+_ended = threading.Event()
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    finally:
+        _ended.set()
+    sys.exit(code)
