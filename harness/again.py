@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -29,14 +28,14 @@ from reports.verdict import Status, Validity, Verdict
 def check_runs(directories: Sequence[Path], *, as_json: bool) -> int:
     """Judge run directories again, all in one Spark job; one line each. An unreadable one is an error, the others are still judged."""
     console = Console(stderr=as_json, highlight=False)
-    answers = asyncio.run(_judge(list(directories)))
+    errors = asyncio.run(_judge(list(dict.fromkeys(directories))))
     outcomes: list[tuple[Verdict | None, str]] = []
-    for directory, answer in zip(directories, answers, strict=True):
-        if "error" in answer:
+    for directory, error in errors.items():
+        if error is not None:
             outcomes.append((None, "harness-error"))
-            _tell_error(directory, str(answer["error"]), as_json=as_json)
+            _tell_error(directory, error, as_json=as_json)
             continue
-        verdict = Verdict.from_json(answer["verdict"])
+        verdict = read_verdict(directory)
         outcomes.append((verdict, "completed" if verdict.status == Status.INTERRUPTED else verdict.status))
         if as_json:
             print(json.dumps({"run_dir": str(directory), **verdict.as_json()}))
@@ -55,7 +54,7 @@ def _tell_error(directory: Path, error: str, *, as_json: bool) -> None:
         print(f"krash: {directory}: {error}", file=sys.stderr)
 
 
-async def _judge(directories: list[Path]) -> list[dict[str, Any]]:
+async def _judge(directories: list[Path]) -> dict[Path, str | None]:
     with tempfile.TemporaryDirectory(prefix="krash-judge-") as scratch:
         judge = JudgeProcess(Path(scratch) / "judge.log")
         try:

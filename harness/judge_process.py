@@ -39,23 +39,28 @@ class JudgeProcess:
                     start_new_session=True,
                 )
 
-    async def judge(self, directories: list[Path]) -> list[dict[str, Any]]:
-        """Have run directories judged in one Spark job; one answer each, in order. Raises JudgeError when the process dies."""
+    async def judge(self, directories: list[Path]) -> dict[Path, str | None]:
+        """Have run directories judged in one Spark job: what kept each from being judged, None where verdict.json was written.
+
+        Raises JudgeError when the process cannot work or dies.
+        """
         await self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        request = {"judge": [str(directory.resolve()) for directory in directories]}
+        paths = {str(directory.resolve()): directory for directory in directories}
         try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.write(json.dumps({"runs": list(paths)}).encode() + b"\n")
             await self._process.stdin.drain()
         except ConnectionError:
             raise JudgeError(await self._obituary()) from None
-        answers: list[dict[str, Any]] = []
-        while len(answers) < len(directories):
+        found: dict[Path, str | None] = {}
+        while len(found) < len(paths):
             answer = await self._answer()
-            if "run_dir" in answer:
-                answers.append(answer)
-        return answers
+            if "path" in answer:
+                found[paths[answer["path"]]] = answer.get("error")
+            elif "error" in answer:
+                raise JudgeError(answer["error"])
+        return found
 
     async def _answer(self) -> dict[str, Any]:
         assert self._process is not None

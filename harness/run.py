@@ -39,7 +39,7 @@ from harness.replayed import keep_replayed
 from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 from harness.supervisor import Ending, Supervisor, stage_command
-from harness.verdicts import write_failed
+from harness.verdicts import read_verdict, write_failed
 from nemesis.schedule import ImpossiblePlan, lacking, make_plan
 from nemesis.settings import from_names
 from nodes.backend import Capability
@@ -302,9 +302,7 @@ async def _judged(directory: Path, judge: JudgeProcess) -> Verdict:
     """History written out and judged; where that fails, the verdict is unknown and says why."""
     try:
         await asyncio.to_thread(store.finish, directory)
-        (answer,) = await judge.judge([directory])
-    except (HistoryError, JudgeError) as error:
-        return write_failed(directory, str(error))
-    if "error" in answer:
-        return write_failed(directory, str(answer["error"]))
-    return Verdict.from_json(answer["verdict"])
+        error = (await judge.judge([directory]))[directory]
+        return read_verdict(directory) if error is None else write_failed(directory, error)
+    except (HistoryError, JudgeError) as failure:
+        return write_failed(directory, str(failure))
