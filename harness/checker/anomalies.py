@@ -43,7 +43,9 @@ INCONSISTENT_OFFSET = AnomalyType(
     meaning="One offset had two values, by two reads or by a read and an acknowledgement; or a record is read at another offset than acknowledged.",
     follows_loss=True,
 )
-PHANTOM_VALUE = AnomalyType(name="phantom-value", family="identity", meaning="A value was read that nobody sent.")
+PHANTOM_VALUE = AnomalyType(
+    name="phantom-value", family="identity", meaning="A value was read that nobody sent to that log."
+)
 ABORTED_READ = AnomalyType(
     name="aborted-read", family="identity", meaning="A value was read whose send had surely failed."
 )

@@ -143,7 +143,7 @@ class History:
         """One row per value that is not plainly fine: read and not sent, read after a sure failure, read in several places, read elsewhere than
         acknowledged, or of unknown outcome and yet read.
 
-        v; ok, fail, info: sends by outcome; log, offset: where it was read (the lowest); places: 1 or 2 (several); ack_log, ack_offset; invoked: of
+        v; ok, fail, info: sends by outcome; log, offset: where it was read (the lowest); places: 1 or 2 (several); sent_log: where it was sent to; ack_offset; invoked: of
         the send. Few in a sane history.
         """
         slim = self.records.where(f"({SENT}) or ({READ})").selectExpr(
@@ -151,7 +151,7 @@ class History:
             "if(kind = 'send', outcome, null) as sent",
             "if(kind = 'poll', log, null) as read_log",
             "if(kind = 'poll', offset, null) as read_offset",
-            f"if({ACKNOWLEDGED}, log, null) as ack_log",
+            "if(kind = 'send', log, null) as sent_log",
             f"if({ACKNOWLEDGED}, offset, null) as ack_offset",
             "if(kind = 'send', invoked_ns, null) as invoked",
         )
@@ -167,12 +167,12 @@ class History:
                 F.expr("if(min(read_log) <> max(read_log) or min(read_offset) <> max(read_offset), 2, 1)").alias(
                     "places"
                 ),
-                F.max("ack_log").alias("ack_log"),
+                F.max("sent_log").alias("sent_log"),
                 F.max("ack_offset").alias("ack_offset"),
                 F.min("invoked").alias("invoked"),
             )
             .where(
-                "offset is not null and (places > 1 or ok = 0 or (ack_offset is not null and (ack_log <> log or ack_offset <> offset)))"
+                "offset is not null and (places > 1 or ok = 0 or (ack_offset is not null and (sent_log <> log or ack_offset <> offset)))"
             )
         )
 

@@ -2,7 +2,7 @@
 
 All four checks read the ledger (by offset) and the sightings (by value); the rules, for a value and its places:
 
-    read, never sent                                            phantom-value
+    read, never sent (or of unknown outcome, to another log)    phantom-value
     read, and every send of it surely failed                    aborted-read
     read at two places                                          duplicate
     acknowledged at a, read only at b                           inconsistent-offset
@@ -24,22 +24,20 @@ from harness.checker.sentences import log_name, process, quoted, seconds, text
 from reports.verdict import Severity
 
 _MOST_READS = 4  # ops named per finding
+_UNSENT = "sent_log is null or (ok = 0 and info > 0 and places = 1 and sent_log <> log)"
 
 
 def phantom_values(history: History, suspects: DataFrame) -> DataFrame:
     """Values that were read and never sent."""
     reads = _reads_of(history, suspects)
-    sent = (
-        history.records.where(SENT)
-        .select("run", F.col("value").alias("sent"))
-        .join(reads.select("run", F.col("value").alias("sent")), ["run", "sent"], "left_semi")
-    )
-    unsent = reads.join(sent.withColumnRenamed("sent", "value"), ["run", "value"], "left_anti")
+    place = ["run", "topic", "partition", "value"]
+    sent = history.records.where(SENT).select(*place).join(reads.select(*place), place, "left_semi")
+    unsent = reads.join(sent, place, "left_anti")
     return history.known(unsent).select(
         *finding(
             PHANTOM_VALUE,
             text(
-                "{who} read {value} at offset {offset} of {log} at {when}, and nobody ever sent it.",
+                "{who} read {value} at offset {offset} of {log} at {when}, and nobody ever sent it there.",
                 who=process("process", "client", "Process"),
                 value=quoted("value"),
                 offset=F.col("offset"),
@@ -249,8 +247,10 @@ CHECKS = (
     _check(
         INCONSISTENT_OFFSET,
         Search(table=offsets, suspect="least(ack_min, read_min) <> greatest(ack_max, read_max)", explain=two_values),
-        Search(table=values, suspect="places = 1 and (ack_log <> log or ack_offset <> offset)", explain=moved),
+        Search(
+            table=values, suspect="places = 1 and ok > 0 and (sent_log <> log or ack_offset <> offset)", explain=moved
+        ),
     ),
-    _check(PHANTOM_VALUE, Search(table=values, suspect="ok + fail + info = 0", explain=phantom_values)),
+    _check(PHANTOM_VALUE, Search(table=values, suspect=_UNSENT, explain=phantom_values)),
     _check(ABORTED_READ, Search(table=values, suspect="fail > 0 and ok + info = 0", explain=aborted_reads)),
 )

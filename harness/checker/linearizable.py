@@ -44,8 +44,9 @@ def _points(history: History) -> DataFrame:
         .fillna(NEVER, "invoked")
         .fillna(OPEN, ["completed", "read"])
     )
+    unknown = _unknown_appends(history).groupBy("log", "offset").agg(F.max("invoked").alias("unknown_invoked"))
     ledger = (
-        ledger.join(_unknown_appends(history), ["log", "offset"], "left")
+        ledger.join(unknown, ["log", "offset"], "left")
         .withColumn("invoked", F.expr("greatest(invoked, coalesce(unknown_invoked, invoked))"))
         .drop("unknown_invoked")
     )
@@ -64,8 +65,9 @@ def _points(history: History) -> DataFrame:
 
 def _unknown_appends(history: History) -> DataFrame:
     """Appends of unknown outcome that somebody read, at their only place."""
-    seen = history.sightings.where("info > 0 and ok = 0 and places = 1")
-    return seen.groupBy("log", "offset").agg(F.max("invoked").alias("unknown_invoked"))
+    return history.sightings.where("info > 0 and ok = 0 and places = 1 and sent_log = log").select(
+        "log", "offset", "v", "invoked"
+    )
 
 
 def _sweep(table: pa.Table) -> pa.Table:
@@ -90,16 +92,30 @@ def _sweep(table: pa.Table) -> pa.Table:
 
 def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
     """Name the two ops: the late append, and what had completed above it."""
+    at = suspects.withColumnRenamed("offset", "at")
+    acknowledged = history.records.where(ACKNOWLEDGED).join(at.withColumn("offset", F.col("at")), ["log", "offset"])
+    unknown = (
+        _unknown_appends(history)
+        .join(at.withColumnRenamed("at", "offset"), ["log", "offset"])
+        .withColumnRenamed("offset", "at")
+    )
+    unknown = history.records.where(SENT).join(unknown, ["log", "v"])
+    columns = [
+        "run",
+        "topic",
+        "partition",
+        "log",
+        "at",
+        "bound",
+        "op",
+        "process",
+        "client",
+        "value",
+        "invoked_ns",
+        "completed_ns",
+    ]
+    appends = acknowledged.select(*columns).unionByName(unknown.select(*columns)).where("invoked_ns > bound")
     placed = history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
-    values = (
-        placed.join(suspects, ["log", "offset"]).select("log", "v", "bound", F.col("offset").alias("at")).distinct()
-    )
-    appends = (
-        history.records.where(f"{SENT} and outcome <> 'fail'")
-        .join(values, ["log", "v"])
-        .where("invoked_ns > bound and coalesce(offset, at) = at")
-        .drop("offset")
-    )
     above = suspects.select("log", F.col("offset").alias("at"), F.col("bound").alias("completed_ns"))
     earlier = (
         placed.join(above, ["log", "completed_ns"])

@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, help="processors to use (default: all)")
     options = parser.parse_args(arguments)
     _end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which then closes our input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     os.nice(options.nice)
     began = time.monotonic()
@@ -56,6 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         with spark_session(rows=options.rows, heap=options.heap, cores=options.cores) as spark:
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input
             _warm_up(spark)
             _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
             for line in sys.stdin:
