@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodes.backend import Leftover
 from nodes.backends import processes
-from nodes.backends.processes import EFFECT_SECONDS
+from nodes.backends.processes import EFFECT_SECONDS, started
 from nodes.node import NodeError
 
 if TYPE_CHECKING:
@@ -54,16 +54,14 @@ def connected() -> Iterator[DockerClient]:
 
 def labels(run: str) -> dict[str, str]:
     """What everything of a run made by this process carries."""
-    return {RUN: run, OWNER: f"{os.getpid()} {_started(os.getpid())}"}
+    return {RUN: run, OWNER: f"{os.getpid()} {started(os.getpid())}"}
 
 
 def leftovers() -> list[Leftover]:
     """What has a run's label while the process that made it is dead; nothing when no engine answers."""
     try:
         with connected() as engine:
-            return [
-                Leftover(run=thing.attrs_labels[RUN], what=thing.what) for thing in _things(engine) if not thing.in_use
-            ]
+            return [Leftover(run=thing.labels[RUN], what=thing.what) for thing in _things(engine) if not thing.in_use]
     except NodeError:
         return []
 
@@ -88,16 +86,16 @@ def remove_from(engine: DockerClient, run: str) -> None:
 class _Thing:
     """A container or a network of some run."""
 
-    def __init__(self, kind: str, found: Any, attrs_labels: dict[str, str]) -> None:
+    def __init__(self, kind: str, found: Any, labels: dict[str, str]) -> None:
         self.what = f"{kind} {found.name}"
-        self.attrs_labels = attrs_labels
+        self.labels = labels
         self._kind = kind
         self._found = found
 
     @property
     def in_use(self) -> bool:
-        pid, _, started = self.attrs_labels.get(OWNER, "").partition(" ")
-        return pid.isdigit() and bool(started) and _started(int(pid)) == started
+        pid, _, since = self.labels.get(OWNER, "").partition(" ")
+        return pid.isdigit() and started(int(pid)) == since != ""
 
     def remove(self) -> None:
         from docker.errors import NotFound
@@ -113,8 +111,8 @@ class _Thing:
 
     def remove_home(self) -> None:
         """The home of a node, and the directory of homes when this was the last one."""
-        home = Path(self.attrs_labels.get(HOME, ""))
-        if home.is_absolute() and home.name == self.attrs_labels.get(NODE) and home.is_dir() and not home.is_symlink():
+        home = Path(self.labels.get(HOME, ""))
+        if home.is_absolute() and home.name == self.labels.get(NODE) and home.is_dir() and not home.is_symlink():
             shutil.rmtree(home)
             if not any(home.parent.iterdir()):
                 home.parent.rmdir()
@@ -161,11 +159,3 @@ def _signal(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def _started(pid: int) -> str:
-    """Start time of a process, empty when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
