@@ -14,6 +14,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ RUN, OWNER, NODE, HOME = "krash.run", "krash.owner", "krash.node", "krash.home"
 SOCKET = "unix:///var/run/docker.sock"
 _ANSWER_SECONDS = 120
 _LOOK_SECONDS = 0.01
+_AT_ONCE = 4
 
 
 def address() -> str:
@@ -71,16 +73,18 @@ def remove(run: str) -> list[str]:
     engine answers."""
     with connected() as engine:
         things = _things(engine, run)
+        remove_from(engine, run)
         for thing in things:
-            thing.remove()
             thing.remove_home()
         return [thing.what for thing in things]
 
 
 def remove_from(engine: DockerClient, run: str) -> None:
     """Remove all containers and networks of a run; homes stay."""
-    for thing in _things(engine, run):
-        thing.remove()
+    things = _things(engine, run)
+    for kind in ("container", "network"):
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            list(threads.map(_Thing.remove, (thing for thing in things if thing.kind == kind)))
 
 
 class _Thing:
@@ -89,7 +93,7 @@ class _Thing:
     def __init__(self, kind: str, found: Any, labels: dict[str, str]) -> None:
         self.what = f"{kind} {found.name}"
         self.labels = labels
-        self._kind = kind
+        self.kind = kind
         self._found = found
 
     @property
@@ -101,7 +105,7 @@ class _Thing:
         from docker.errors import NotFound
 
         try:
-            if self._kind == "container":
+            if self.kind == "container":
                 kill_all_in(self._found)
                 self._found.remove(force=True, v=True)
             else:

@@ -119,7 +119,12 @@ def _connected(host: Host) -> Connection:
 
     where = f"{host.user}@{host.host} port {host.port}"
     try:
-        how = {"sock": _Prompt.to(host.host, host.port), "key_filename": str(host.key), "look_for_keys": False, "allow_agent": False}
+        how = {
+            "sock": _Prompt.to(host.host, host.port),
+            "key_filename": str(host.key),
+            "look_for_keys": False,
+            "allow_agent": False,
+        }
         connection = Connection(host.host, user=host.user, port=host.port, connect_kwargs=how)
         connection.client.load_host_keys(str(host.known_hosts))
         connection.client.set_missing_host_key_policy(RejectPolicy())
