@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from nodes.backend import Capability, Leftover, Requirement, unheard
 from nodes.backends import docker_engine, docker_image, docker_requirements, iptables
@@ -40,6 +40,8 @@ from nodes.node import Completed, Node, NodeError, NodeRequest, Role
 if TYPE_CHECKING:
     from docker import DockerClient
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,14}")
 _SLEEP = "sleep infinity & wait"  # a shell that waits reaps orphans
 _PACKAGES = Path(__file__).resolve().parents[2]  # where `harness` can be imported from
@@ -82,6 +84,7 @@ class DockerBackend:
         self._env = {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "KRASH_RUN": run}
         self._nodes: dict[str, ContainerNode] = {}
         self._names: set[str] = set()
+        self._pending: set[asyncio.Future[Any]] = set()
         self._filter = PacketFilter(run, execute=self._execute, reaches=self._reaches)
         self.network = self._filter
         self._held = ExitStack()
@@ -91,11 +94,10 @@ class DockerBackend:
         def tell(text: str) -> None:
             loop.call_soon_threadsafe(progress, text)
 
-        self._image = await asyncio.to_thread(docker_image.provide, self._engine, image, tell)
+        self._image = await self._blocking(docker_image.provide, self._engine, image, tell)
         self._java = [] if image else docker_image.java_of_this_machine()
-        await asyncio.to_thread(
-            self._engine.networks.create, self._prefix, driver="bridge", internal=True, labels=self._labels
-        )
+        networks = self._engine.networks
+        await self._blocking(networks.create, self._prefix, driver="bridge", internal=True, labels=self._labels)
 
     async def add(self, request: NodeRequest) -> Node:
         name = request.name
@@ -107,7 +109,7 @@ class DockerBackend:
         directory = self._home / name
         directory.mkdir(parents=True, exist_ok=True)
         mounts = {mount: path.resolve() for mount, path in request.mounts.items()}
-        container = await asyncio.to_thread(self._contain, request, directory, mounts)
+        container = await self._blocking(self._contain, request, directory, mounts)
         init, address = _facts(container, self._prefix)
         is_client = request.role is Role.CLIENT
         env = {**self._env, **({"PYTHONPATH": str(_PACKAGES)} if is_client else _environment(container))}
@@ -130,12 +132,23 @@ class DockerBackend:
         if not hasattr(self, "_held"):
             return
         with self._held:
-            await asyncio.gather(*(node.end() for node in self._nodes.values()))
+            await asyncio.gather(*self._pending, return_exceptions=True)
+            ended = await asyncio.gather(*(node.end() for node in self._nodes.values()), return_exceptions=True)
             for node in self._nodes.values():
                 os.close(node.place.namespace)
             if hasattr(self, "_engine"):
                 await asyncio.to_thread(docker_engine.remove_from, self._engine, self._run)
         del self._held
+        for failure in ended:
+            if failure is not None:
+                raise failure
+
+    async def _blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Talk to the engine in a thread. A cancelled caller does not stop the engine, so `close` waits for the rest."""
+        task = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return await asyncio.shield(task)
 
     def _contain(self, request: NodeRequest, directory: Path, mounts: dict[str, Path]) -> Any:
         """Make and start the container of a node."""

@@ -14,13 +14,14 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nodes.backend import Leftover
 from nodes.backends import processes
-from nodes.backends.processes import EFFECT_SECONDS
+from nodes.backends.processes import EFFECT_SECONDS, started
 from nodes.node import NodeError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ RUN, OWNER, NODE, HOME = "krash.run", "krash.owner", "krash.node", "krash.home"
 SOCKET = "unix:///var/run/docker.sock"
 _ANSWER_SECONDS = 120
 _LOOK_SECONDS = 0.01
+_AT_ONCE = 4
 
 
 def address() -> str:
@@ -54,16 +56,14 @@ def connected() -> Iterator[DockerClient]:
 
 def labels(run: str) -> dict[str, str]:
     """What everything of a run made by this process carries."""
-    return {RUN: run, OWNER: f"{os.getpid()} {_started(os.getpid())}"}
+    return {RUN: run, OWNER: f"{os.getpid()} {started(os.getpid())}"}
 
 
 def leftovers() -> list[Leftover]:
     """What has a run's label while the process that made it is dead; nothing when no engine answers."""
     try:
         with connected() as engine:
-            return [
-                Leftover(run=thing.attrs_labels[RUN], what=thing.what) for thing in _things(engine) if not thing.in_use
-            ]
+            return [Leftover(run=thing.labels[RUN], what=thing.what) for thing in _things(engine) if not thing.in_use]
     except NodeError:
         return []
 
@@ -73,37 +73,39 @@ def remove(run: str) -> list[str]:
     engine answers."""
     with connected() as engine:
         things = _things(engine, run)
+        remove_from(engine, run)
         for thing in things:
-            thing.remove()
             thing.remove_home()
         return [thing.what for thing in things]
 
 
 def remove_from(engine: DockerClient, run: str) -> None:
     """Remove all containers and networks of a run; homes stay."""
-    for thing in _things(engine, run):
-        thing.remove()
+    things = _things(engine, run)
+    for kind in ("container", "network"):
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            list(threads.map(_Thing.remove, (thing for thing in things if thing.kind == kind)))
 
 
 class _Thing:
     """A container or a network of some run."""
 
-    def __init__(self, kind: str, found: Any, attrs_labels: dict[str, str]) -> None:
+    def __init__(self, kind: str, found: Any, labels: dict[str, str]) -> None:
         self.what = f"{kind} {found.name}"
-        self.attrs_labels = attrs_labels
-        self._kind = kind
+        self.labels = labels
+        self.kind = kind
         self._found = found
 
     @property
     def in_use(self) -> bool:
-        pid, _, started = self.attrs_labels.get(OWNER, "").partition(" ")
-        return pid.isdigit() and bool(started) and _started(int(pid)) == started
+        pid, _, since = self.labels.get(OWNER, "").partition(" ")
+        return pid.isdigit() and started(int(pid)) == since != ""
 
     def remove(self) -> None:
         from docker.errors import NotFound
 
         try:
-            if self._kind == "container":
+            if self.kind == "container":
                 kill_all_in(self._found)
                 self._found.remove(force=True, v=True)
             else:
@@ -113,8 +115,8 @@ class _Thing:
 
     def remove_home(self) -> None:
         """The home of a node, and the directory of homes when this was the last one."""
-        home = Path(self.attrs_labels.get(HOME, ""))
-        if home.is_absolute() and home.name == self.attrs_labels.get(NODE) and home.is_dir() and not home.is_symlink():
+        home = Path(self.labels.get(HOME, ""))
+        if home.is_absolute() and home.name == self.labels.get(NODE) and home.is_dir() and not home.is_symlink():
             shutil.rmtree(home)
             if not any(home.parent.iterdir()):
                 home.parent.rmdir()
@@ -161,11 +163,3 @@ def _signal(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def _started(pid: int) -> str:
-    """Start time of a process, empty when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    except OSError:
-        return ""

@@ -184,6 +184,14 @@ def session(pid: int) -> int | None:
         return None
 
 
+def started(pid: int) -> str:
+    """Start time of a process in clock ticks since boot, which tells it from a later one with its pid; empty when it is gone."""
+    try:
+        return _after_name(f"/proc/{pid}/stat")[19]
+    except OSError:
+        return ""
+
+
 async def kill(find: Find) -> None:
     """Kill all processes that `find` returns, and what they start meanwhile."""
     await _until(find, lambda pids: not pids, lambda pid, pids: signal.SIGKILL, "kill")

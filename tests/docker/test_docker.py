@@ -168,6 +168,17 @@ async def test_what_fails_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     assert things(run) == []
 
 
+async def test_what_was_being_made_when_cancelled_is_removed(tmp_path: Path) -> None:
+    async with opened(tmp_path) as backend:
+        run = backend._run
+        adding = asyncio.create_task(backend.add(NodeRequest(name="b1")))
+        await asyncio.sleep(0)  # it has asked the engine now
+        adding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+    assert things(run) == []
+
+
 @pytest.fixture
 def doomed(tmp_path: Path) -> Iterator[tuple[str, Path, subprocess.Popen[str]]]:
     """A run with a server and a client, which is there now; its home; its process."""

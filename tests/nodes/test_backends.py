@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from tests.docker.engine import WITH_ENGINE
 from tests.nodes.contracts.report import Result, results_of
 from tests.nodes.contracts.run import CONTRACTS, LAST
 
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="sshd changes user ids; an ordinary user's namespace has one")
 BACKENDS = [
     pytest.param("nodes.backends.local:LocalBackend", id="local", marks=pytest.mark.namespaces),
     pytest.param("nodes.backends.docker:DockerBackend", id="docker", marks=pytest.mark.docker),
+    pytest.param("tests.nodes.loopback_ssh:OnLoopback", id="ssh", marks=[pytest.mark.namespaces, NEEDS_ROOT]),
 ]
 THROUGH = {"nodes.backends.docker:DockerBackend": WITH_ENGINE}
 
