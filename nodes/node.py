@@ -112,7 +112,9 @@ class Node(Protocol):
     # short commands and files
     async def run(self, argv: tuple[str, ...], *, timeout: float, stdin: bytes = b"") -> Completed: ...
     def attach(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs argv in this node's network, to be started by the process that holds this handle, with that one's terminal."""
+        """The command that runs argv in this node's network, to be started by the process that holds this handle, with
+        that one's terminal.
+        """
         ...
 
     async def write(self, path: str, content: bytes) -> None: ...

@@ -4,8 +4,8 @@ Per partition, and the one that waited longest counts: with three brokers, most 
 acknowledged send, a read is a poll that returned records of the partition. Information; a violation only where the spec sets a bound
 (`unavailable_bound`, for writes), and only if somebody went on trying for that long.
 
-Successes are first reduced to one per partition and 10 ms (more in runs of hours), by Spark; the rest is a running minimum and a binary search per
-partition. So a wait may come out too long by that much, never too short.
+Successes are first reduced to one per partition and 10 ms (more in runs of hours), by Spark; the rest is a running
+minimum and a binary search per partition. So a wait may come out too long by that much, never too short.
 """
 
 from __future__ import annotations

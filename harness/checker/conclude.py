@@ -135,7 +135,10 @@ def unjudged(facts: RunFacts, logs: Sequence[tuple[Row, Tally]]) -> Iterator[str
         if log["ending"] == Ending.UNREAD:
             yield f"{name} was not read after the faults: {tally.acknowledged} acknowledged records could not be judged."
         elif log["complete_to"] < log["log_end"]:
-            yield f"{name} was read to offset {log['complete_to']} of {log['log_end']} only: what was acknowledged above could not be judged."
+            yield (
+                f"{name} was read to offset {log['complete_to']} of {log['log_end']} only: what was acknowledged "
+                f"above could not be judged."
+            )
 
 
 def _anomaly(row: Row, check: Check, facts: RunFacts, windows: Windows) -> Row:

@@ -3,8 +3,8 @@
 One row per log (a topic-partition of a run), small enough to be broadcast to every big table. From run.json, the final bounds and a few
 counts per log ("tallies"); plain Python, so that the rules can be read and tested without Spark.
 
-run.json may say what the run deleted on purpose:  "deleted": [{"topic": "log"}, {"topic": "log", "partition": 0}, {"topic": "log", "partition": 0, "before": 41}]
-(a topic, a partition's topic, records by DeleteRecords).
+run.json may say what the run deleted on purpose:  "deleted": [{"topic": "log"}, {"topic": "log", "partition": 0},
+{"topic": "log", "partition": 0, "before": 41}] (a topic, a partition's topic, records by DeleteRecords).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run every check once over all runs together, conclude per run, and write down what was concluded.
 
-Judging never changes a history; `write` puts verdict.json and anomalies/ into the run directory when everything is known, so that a judgement that
-fails leaves what was there before.
+Judging never changes a history; `write` puts verdict.json and anomalies/ into the run directory when everything is
+known, so that a judgement that fails leaves what was there before.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
                                                                           a compacted topic, nothing ──┴─  compacted
                             (a log that was not read, or not to its end: unjudged beyond where the reading stopped)
 
-A record that stands at another offset than acknowledged is not lost (it is an inconsistent-offset). Gaps without acknowledged records (control
-records, records of unknown outcome) are never looked at.
+A record that stands at another offset than acknowledged is not lost (it is an inconsistent-offset). Gaps without
+acknowledged records (control records, records of unknown outcome) are never looked at.
 
 Source: research "slot sweep, step E"; kafkatest's `validate_delivery`; Jepsen's rule calls the truncated tail only "unseen".
 """

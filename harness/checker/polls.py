@@ -1,13 +1,16 @@
 """What one process reads of a log only goes forward, and misses nothing that is there.
 
-Kafka promises this to one reader whose position is not moved. Workloads start a new process whenever a position is moved (rebalance, reset, error), so the walks are
+Kafka promises this to one reader whose position is not moved. Workloads start a new process whenever a position is
+moved (rebalance, reset, error), so the walks are
 per process; a step with an assign or subscribe op of the process in between is left out all the same. Only polls that succeeded count.
 
     offsets of one process in one log:   4 5 6 | 9 10 | 10 11
                                                |      `- 10 after 10: nonmonotonic-poll
-                                               `- 7 or 8 is in the log: poll-skip; if neither is (control records, a compacted topic, expired): fine
+                                               `- 7 or 8 is in the log: poll-skip; if neither is (control records, a
+                                               compacted topic, expired): fine
 
-"In the log" means: the final read found it; where there was no complete final read: it was acknowledged or read by anybody. So a record that was lost is
+"In the log" means: the final read found it; where there was no complete final read: it was acknowledged or read by
+anybody. So a record that was lost is
 reported as lost, not as skipped by everyone after. The final read itself is not asked for skips: what it misses is what loss.py is about.
 """
 

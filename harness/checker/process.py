@@ -6,9 +6,10 @@
     {"path": "runs/2026-11-21T10-14-03-chaos-1f3a", "run": "...", "verdict": "valid", "status": "judged", "reason": null, "seconds": 4.0}
     {"path": "runs/broken", "error": "runs/broken/history/ops/0.parquet, row group 2: cannot be read: ..."}
 
-Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It ends at the end of its input,
-and with its parent: a watch on the parent's pid works from whatever thread the parent started it (PR_SET_PDEATHSIG fires when that thread ends). Only these
-lines go to standard output.
+Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It
+ends at the end of its input,
+and with its parent: a watch on the parent's pid works from whatever thread the parent started it (PR_SET_PDEATHSIG
+fires when that thread ends). Only these lines go to standard output.
 
 Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the workload some seconds of
 processor time at low priority, and saves them after the drain.

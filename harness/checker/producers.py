@@ -7,7 +7,8 @@ promises depends on its settings:
     several requests in flight, retries      a batch that is sent again may fall behind a later one: only records whose sends did not
                                              overlap count (those are in real-time order), the others are shown as information
 
-The screen is one sort: a record is suspect when an earlier one of its client stands at a higher offset. The pair that is named is the one with the highest
+The screen is one sort: a record is suspect when an earlier one of its client stands at a higher offset. The pair that
+is named is the one with the highest
 offset; whether *some* pair is in definite order is decided exhaustively by linearizable.py.
 """
 
@@ -57,7 +58,8 @@ def producer_reorders(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             PRODUCER_REORDER,
             text(
-                "{client} sent {first} at {first_when} and {second} at {second_when}, but they stand in {log} the other way round, at offsets {first_offset} and {offset}.",
+                "{client} sent {first} at {first_when} and {second} at {second_when}, but they stand in {log} the "
+                "other way round, at offsets {first_offset} and {offset}.",
                 client=F.col("client"),
                 first=quoted("first_value"),
                 first_when=seconds("first_ns"),

@@ -1,6 +1,8 @@
-"""Which faults were at work when something went wrong: active at some time of the interval in which it happened, or over for less than a minute.
+"""Which faults were at work when something went wrong: active at some time of the interval in which it happened, or
+over for less than a minute.
 
-The interval of a lost write reaches from when the record was last known to be there to when it was found missing; faults that began first in it come
+The interval of a lost write reaches from when the record was last known to be there to when it was found missing;
+faults that began first in it come
 first, because what happened right after an acknowledgement is more telling than what happened a minute later.
 """
 

@@ -1,4 +1,4 @@
-# ruff: noqa: E501  (made-up rows read best one to a line)
+
 """A run whose every text tries to break the page that shows it."""
 
 from __future__ import annotations

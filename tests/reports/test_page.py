@@ -1,4 +1,4 @@
-# ruff: noqa: E501  (what the page says is quoted whole)
+
 """The page as text: it escapes everything, asks nothing of any network, stays small, and says what an unhappy run can say."""
 
 from __future__ import annotations

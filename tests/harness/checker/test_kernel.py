@@ -56,7 +56,8 @@ def test_no_inversion_means_that_some_order_of_all_appends_explains_the_offsets(
     intervals = [(begin, begin + length) for begin, length in ops]
     orders = [
         order for order in permutations(range(len(ops)))
-        if all(not intervals[b][1] < intervals[a][0] for place, a in enumerate(order) for b in order[place + 1 :]) and list(order) == sorted(order)
+        if all(not intervals[b][1] < intervals[a][0] for place, a in enumerate(order) for b in order[place + 1 :]) and
+        list(order) == sorted(order)
     ]  # fmt: skip
     points = [(0, 2 * offset + 1, begin, end, OPEN) for offset, (begin, end) in enumerate(intervals)]
     assert bool(sweep(points)) == (not orders)
