@@ -68,6 +68,7 @@ class History:
         self.partitions = max(
             min(spark.sparkContext.defaultParallelism, 1 + rows // SMALL_ROWS), -(-rows // ROWS_PER_PARTITION)
         )
+        self.range_bits = RANGE_BITS
         self.bundles = max(self.partitions, rows // ROWS_PER_BUNDLE)
         _tune(spark, self.partitions, small=rows < SMALL_ROWS)
         self.ops = ops
@@ -114,7 +115,7 @@ class History:
         """
         placed = self._with_final(self.records.where(f"({ACKNOWLEDGED}) or ({READ})"))
         slim = placed.selectExpr(
-            f"cast(pmod(xxhash64(log, shiftright(offset, {RANGE_BITS})), {self.bundles}) as int) as bundle",
+            f"cast(pmod(xxhash64(log, shiftright(offset, {self.range_bits})), {self.bundles}) as int) as bundle",
             "log",
             "offset",
             "if(kind = 'send', v, null) as ack",
@@ -197,7 +198,7 @@ class History:
     @property
     def spans_ranges(self) -> bool:
         """Whether any log is longer than one range, so that its ranges lie in several bundles."""
-        return any((tally.max_offset or 0) >> RANGE_BITS for tally in self.tallies.values())
+        return any((tally.max_offset or 0) >> self.range_bits for tally in self.tallies.values())
 
     def known(self, frame: DataFrame) -> DataFrame:
         """The frame with the LOGS columns of its log that it does not have yet."""

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from harness.checker.anomalies import NONLINEARIZABLE_LOG, STALE_END
 from harness.checker.check import Check, Need, Search, finding
-from harness.checker.history import ACKNOWLEDGED, LOG, RANGE_BITS, READ, SENT, History
+from harness.checker.history import ACKNOWLEDGED, LOG, READ, SENT, History
 from harness.checker.linearizability.log import NEVER, OPEN
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 
@@ -53,7 +53,7 @@ def _points(history: History) -> DataFrame:
     )
     if not history.spans_ranges:
         return ledger.withColumn("later", F.lit(OPEN))
-    ledger = ledger.withColumn("range", F.shiftright("offset", RANGE_BITS))
+    ledger = ledger.withColumn("range", F.shiftright("offset", history.range_bits))
     beyond = Window.partitionBy("log").orderBy(F.desc("range")).rowsBetween(Window.unboundedPreceding, -1)
     carried = (
         ledger.groupBy("log", "range")

@@ -23,7 +23,6 @@ import os
 import select
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     _end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _end_now)
     os.nice(options.nice)
     began = time.monotonic()
 
@@ -129,9 +128,9 @@ def _written(path: Path, judged: Any, write: Callable[[Path, Any], None], began:
 def _warm_up(spark: SparkSession) -> None:
     from harness.checker.judge import judge
     from harness.checker.sample import save_sample
+    from harness.checker.session import scratch
 
-    with tempfile.TemporaryDirectory(prefix="krash-warm-") as folder:
-        judge(spark, [open_run(save_sample(Path(folder) / "sample"))])
+    judge(spark, [open_run(save_sample(scratch(spark) / "sample"))])
 
 
 def _say(answer: dict[str, Any]) -> None:
@@ -139,26 +138,26 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Get SIGTERM when the parent is gone, and be gone for good if that is not enough."""
+    """End when the parent is gone, whatever this process is waiting for."""
     parent = os.getppid()
     watch = os.pidfd_open(parent)
 
     def wait() -> None:
         select.select([watch], [], [])
-        os.kill(os.getpid(), signal.SIGTERM)
-        if not _ended.wait(20):
-            os._exit(143)
+        _end_now()
 
-    if os.getppid() != parent:
-        sys.exit(143)
     threading.Thread(target=wait, daemon=True).start()
+    if os.getppid() != parent:
+        _end_now()
 
 
-_ended = threading.Event()
+def _end_now(*_: object) -> None:
+    """No unwinding: an exception in the middle of a call to Spark would only end in a worse one."""
+    from harness.checker.session import abandon
+
+    abandon()
+    os._exit(143)
+
 
 if __name__ == "__main__":
-    try:
-        code = main()
-    finally:
-        _ended.set()
-    sys.exit(code)
+    sys.exit(main())

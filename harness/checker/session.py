@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -66,8 +67,25 @@ def spark_session(*, rows: int = 0, heap: str = HEAP, cores: int | None = None) 
         finally:
             _stop(spark)
     finally:
+        _live.clear()
         os.close(held)
         shutil.rmtree(home, ignore_errors=True)
+
+
+def scratch(spark: SparkSession) -> Path:
+    """The session's private directory."""
+    return Path(spark.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir())
+
+
+def abandon() -> None:
+    """End the JVM and remove its files without another word to it: for a process that must end now, from any thread."""
+    for process, home in _live:
+        process.kill()
+        process.wait()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+_live: list[tuple[subprocess.Popen[bytes], Path]] = []  # the session's JVM; at most one
 
 
 def _start(home: Path, configuration: dict[str, str]) -> SparkSession:
@@ -91,6 +109,7 @@ def _start(home: Path, configuration: dict[str, str]) -> SparkSession:
                     "cwd": str(home),
                 },
             )
+            _live.append((gateway.proc, home))
             context = SparkContext(gateway=gateway, conf=conf)
     except (PySparkException, OSError) as error:
         raise SparkFailed(
@@ -105,7 +124,7 @@ def _configuration(home: Path, heap: str, cores: int | None, *, large: bool) -> 
         "spark.master": f"local[{cores or '*'}]",
         "spark.app.name": "krash",
         "spark.driver.memory": heap,
-        "spark.driver.extraJavaOptions": f"{_JVM} {compiler} -Djava.io.tmpdir={home}",
+        "spark.driver.extraJavaOptions": f'{_JVM} {compiler} -Djava.io.tmpdir="{home}"',
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -157,17 +176,25 @@ def _environment(home: Path) -> Iterator[None]:
 
 def _stop(spark: SparkSession) -> None:
     """Stop the session and the JVM, and wait until it is gone: what it writes goes with its directory."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
-    gateway = spark.sparkContext._gateway
-    spark.stop()
-    if gateway is not None:
-        process = gateway.proc
-        gateway.shutdown()
-        SparkContext._gateway = SparkContext._jvm = None
-        if process is not None:
-            process.stdin.close()
-            process.wait(30)
+    (process, _), *_ = _live
+    try:
+        spark.stop()
+        gateway = SparkContext._gateway
+        if gateway is not None:
+            gateway.shutdown()
+    except (Py4JError, OSError, KeyError):  # an interrupt in the middle of a call leaves the connection out of step
+        process.kill()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _remove_leftovers() -> None:

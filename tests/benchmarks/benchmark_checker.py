@@ -1,0 +1,91 @@
+"""How long a verdict takes, session start included, and how much memory.
+
+Goals on 2 cores: 10^6 records in 30 s, 10^7 in 120 s, 4 GiB. A record is sent, read and read again at the end: three rows. `python -m pytest
+tests/benchmarks/benchmark_checker.py -m benchmark -s`; KRASH_BENCHMARK_RECORDS=1e6 for one size only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.harness.checker.bulk import save_bulk
+
+_SIZES = [int(float(size)) for size in os.environ.get("KRASH_BENCHMARK_RECORDS", "1e6 1e7").split()]
+_GOALS = {10**6: 30.0, 10**7: 120.0}
+_JUDGE = """
+import sys, time
+from pathlib import Path
+from harness.checker.judge import judge
+from harness.checker.session import spark_session
+from harness.history.reading import open_run
+began = time.monotonic()
+stored = open_run(Path(sys.argv[1]))
+checked = time.monotonic()
+with spark_session(rows=stored.rows["records"], cores=2) as spark:
+    started = time.monotonic()
+    verdict = judge(spark, [stored])[0].verdict
+    done = time.monotonic()
+    print(verdict.verdict, verdict.counts, {check.name: check.seconds for check in verdict.checks})
+    print(f"files {checked - began:.1f} s, session {started - checked:.1f} s, judge {done - started:.1f} s")
+assert verdict.verdict == "valid", verdict
+"""
+
+
+@pytest.mark.benchmark
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("logs", [12, 1])
+@pytest.mark.parametrize("records", _SIZES)
+def test_speed_and_memory(records: int, logs: int, tmp_path: Path) -> None:
+    run = save_bulk(tmp_path / "run", records=records, logs=logs)
+    began = time.monotonic()
+    with subprocess.Popen([sys.executable, "-c", _JUDGE, str(run)], stdout=subprocess.PIPE, text=True) as process:
+        peak, cpu = _watch(process)
+        assert process.stdout is not None
+        told = process.stdout.read()
+    seconds = time.monotonic() - began
+    print(
+        f"\n{records:.0e} records in {logs} logs: {seconds:.1f} s wall, {cpu[0]:.1f} s processor, peak {peak[0] / 2**30:.2f} GiB; load {os.getloadavg()[0]:.1f}"
+    )
+    print(told)
+    assert process.returncode == 0
+    assert peak[0] < 4 * 2**30
+    if cpu[0] > 1.2 * seconds or os.getloadavg()[0] < 4:  # on a machine that others use, wall time says nothing
+        assert seconds < _GOALS.get(records, float("inf"))
+
+
+def _watch(process: subprocess.Popen[str]) -> tuple[list[int], list[float]]:
+    """Peak resident memory of a process and its children, summed, and their processor time; sampled."""
+    peak, cpu = [0], [0.0]
+    spent: dict[int, float] = {}
+
+    def sample() -> None:
+        top = psutil.Process(process.pid)
+        while process.poll() is None:
+            resident = 0
+            for one in [top, *_children(top)]:
+                try:
+                    resident += one.memory_info().rss
+                    spent[one.pid] = sum(one.cpu_times()[:2])
+                except psutil.Error:
+                    continue
+            peak[0] = max(peak[0], resident)
+            cpu[0] = sum(spent.values())
+            time.sleep(0.2)
+
+    threading.Thread(target=sample, daemon=True).start()
+    return peak, cpu
+
+
+def _children(top: psutil.Process) -> list[psutil.Process]:
+    try:
+        return top.children(recursive=True)
+    except psutil.Error:
+        return []

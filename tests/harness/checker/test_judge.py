@@ -1,0 +1,102 @@
+"""Judging as a whole: the same verdict however rows are stored and work is cut, and what is written."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.checker import history as tables
+from harness.checker.conclude import Judged
+from harness.history.reading import open_run
+from reports.verdict import ANOMALIES
+from tests.harness.checker.stories import Story, clean, save_tables
+from tests.harness.checker.test_against_oracle import messy
+from tests.harness.checker.test_seeded_defects import DEFECTS
+
+
+def shuffled(story: Story, folder: Path, rng: random.Random) -> Path:
+    """The same rows in another order, over three files of small row groups."""
+    mixed = {}
+    for name, table in story.tables().items():
+        order = list(range(table.num_rows))
+        rng.shuffle(order)
+        mixed[name] = table.take(order)
+    save_tables(folder / story.run, story.info(), mixed, files=3, row_group=7)
+    return folder / story.run
+
+
+def told(judged: Judged) -> Any:
+    """The verdict without its stopwatch."""
+    verdict = judged.verdict.as_json()
+    for check in verdict["checks"]:
+        check.pop("seconds")
+    return json.dumps(verdict, indent=1)
+
+
+@pytest.mark.spark
+def test_the_verdict_does_not_depend_on_how_rows_are_stored_or_work_is_cut(
+    spark: Any, judged: Callable[..., dict[str, Judged]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.checker.judge import judge
+
+    rng = random.Random(7)
+    stories = [make(name) for name, (make, _) in list(DEFECTS.items())[::2]] + [
+        messy(f"m{number}", rng) for number in range(20)
+    ]
+    first = judged(*stories)
+    monkeypatch.setattr(tables, "RANGE_BITS", 1)  # every log spans ranges
+    monkeypatch.setattr(tables, "ROWS_PER_BUNDLE", 100)
+    monkeypatch.setattr(tables, "ROWS_PER_PARTITION", 400)
+    monkeypatch.setattr(tables, "SMALL_ROWS", 1)  # generated code instead of interpreted plans
+    monkeypatch.setattr(tables, "BROADCAST_ROWS", 0)
+    again = judge(spark, [open_run(shuffled(story, tmp_path, rng)) for story in stories])
+    for one in again:
+        assert told(one) == told(first[one.run])
+    assert sum(one.verdict.verdict == "invalid" for one in again) > 10
+
+
+@pytest.mark.spark
+def test_a_verdict_is_written_whole(judged: Callable[..., dict[str, Judged]], tmp_path: Path) -> None:
+    from harness.checker.judge import write
+
+    story = clean("written", checks={"tolerate": ["lost-write"]})
+    story.records[:] = [r for r in story.records if not (r.phase == "final" and r.partition == 1)]
+    empty = Story(run="empty")
+    found = judged(story, empty)
+    assert (found["empty"].verdict.status, found["empty"].verdict.verdict) == ("no-data", "unknown")
+    run_dir = story.save(tmp_path / "written")
+    for _ in range(2):
+        write(run_dir, found["written"])
+    verdict = json.loads((run_dir / "verdict.json").read_bytes())
+    assert verdict["verdict"] == "valid"
+    assert verdict["anomalies"][0]["count"] == 20
+    assert len(verdict["anomalies"][0]["witnesses"]) == 20
+    assert verdict["counts"] == {
+        "ops": {"ok": 52, "fail": 0, "info": 0},
+        "attempted": 40,
+        "acknowledged": 40,
+        "read": 40,
+        "lost": 20,
+    }
+    assert verdict["unavailability"] == [
+        {"fault": 1, "name": "pause", "targets": ["b1"], "writes_seconds": 0.015, "reads_seconds": 0.1}
+    ]
+    stored = pq.read_table(run_dir / "anomalies")
+    assert stored.schema.equals(ANOMALIES)
+    assert stored.num_rows == 20
+    assert sorted(path.name for path in run_dir.iterdir()) == ["anomalies", "history", "run.json", "verdict.json"]
+
+
+@pytest.mark.spark
+def test_one_run_twice_is_refused(spark: Any, tmp_path: Path) -> None:
+    from harness.checker.judge import judge
+
+    with pytest.raises(ValueError, match="two of the given directories hold the same run"):
+        judge(spark, [open_run(clean("twin").save(tmp_path / name)) for name in "ab"])
+    assert judge(spark, []) == []
