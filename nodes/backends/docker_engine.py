@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,13 +46,21 @@ def connected() -> Iterator[DockerClient]:
     from docker.errors import DockerException
 
     try:
+        _try_socket(address())
         client = docker.DockerClient(base_url=address(), version="auto", timeout=_ANSWER_SECONDS)
-    except DockerException as error:
+    except (DockerException, OSError) as error:
         raise NodeError(f"no Docker engine answers at {address()}: {error}; see `krash doctor`") from error
     try:
         yield client
     finally:
         client.close()
+
+
+def _try_socket(where: str) -> None:
+    """OSError when nobody listens there. (docker-py would say so too, and leave a socket open.)"""
+    if where.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as attempt:
+            attempt.connect(where.removeprefix("unix://"))
 
 
 def labels(run: str) -> dict[str, str]:

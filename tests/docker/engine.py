@@ -94,16 +94,9 @@ def engine() -> Iterator[str]:
 
 
 def wait_for(address: str, dockerd: subprocess.Popen[bytes], log: Path) -> None:
-    import docker
-    from docker.errors import DockerException
-
+    os.environ["DOCKER_HOST"] = address
     end = time.monotonic() + READY_SECONDS
-    while True:
-        try:
-            docker.DockerClient(base_url=address, version="auto").close()
-            return
-        except DockerException:
-            pass
+    while not answers():
         try:
             dockerd.wait(0.1)
             problem = f"ended with code {dockerd.returncode}"

@@ -73,7 +73,7 @@ class OnLoopback(SshBackend):
     async def open(
         self, *, run: str, home: Path, image: str | None = None, progress: Callable[[str], None] = unheard
     ) -> None:
-        os.environ["XDG_STATE_HOME"] = str(home / "state")
+        os.environ.setdefault("XDG_STATE_HOME", str(home / "state"))
         os.makedirs("/run/sshd", exist_ok=True)  # the enclosure's own /run
         await self.machines.open(run="machines", home=home / "machines")
         hosts = [await host(self.machines, f"h{number}", home) for number in range(1, self.count + 1)]
