@@ -1,4 +1,3 @@
-
 """A run whose every text tries to break the page that shows it."""
 
 from __future__ import annotations

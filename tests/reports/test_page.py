@@ -1,4 +1,3 @@
-
 """The page as text: it escapes everything, asks nothing of any network, stays small, and says what an unhappy run can say."""
 
 from __future__ import annotations
