@@ -84,7 +84,7 @@ class ClientGroup:
         raise ClientDied(self._obituary(name, gone))
 
     def _obituary(self, name: str, gone: Gone) -> str:
-        return f"client {name} ended with code {gone.code}: {self._last_words.get(name, 'it said nothing')}"
+        return f"client {name} ended with code {gone.code}: {_in_words(self._last_words.get(name))}"
 
     async def finish(self, *, deadline: float) -> None:
         """Wait until every client ended by itself with code 0; raises ClientDied otherwise, or after `deadline` seconds."""
@@ -117,3 +117,14 @@ class ClientGroup:
         for follower in self._followers:
             follower.cancel()
         await asyncio.gather(*self._followers, return_exceptions=True)
+
+
+def _in_words(last: str | None) -> str:
+    """The last line of a client's log; of the error that harness/client.py prints there, type and message."""
+    if last is None:
+        return "it said nothing"
+    try:
+        error = json.loads(last)["error"]
+        return f"{error['type']}: {error['message']}"
+    except (ValueError, KeyError, TypeError):
+        return last[:300]

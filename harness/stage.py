@@ -205,4 +205,4 @@ async def _listen(line: Line, stage: Stage) -> None:
 if __name__ == "__main__":
     faulthandler.enable()
     spare_pandas()
-    sys.exit(asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]))))
+    sys.exit(asyncio.run(main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]))))

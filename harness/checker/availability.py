@@ -56,9 +56,9 @@ def successes(history: History) -> dict[int, list[Successes]]:
     from pyspark.sql import functions as F
 
     struck = [row["proved_ns"] for row in history.faults if row["proved_ns"] is not None]
-    if not struck:
-        return {}
     tallies = history.tallies.values()
+    if not struck or not tallies:
+        return {}
     longest = (
         max(max(t.last_send_ns or t.started_ns for t in tallies) - min(t.started_ns for t in tallies), 0)
         if len(history.runs) == 1

@@ -23,9 +23,9 @@ SHORT = ("--time-limit", "8s", "--json")
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("runs")
-    ran = krash("run", "examples/healthy.yaml", *SHORT, "--seed", "7", "--out", out)
+    ran = krash("run", Path("examples/healthy.yaml").resolve(), *SHORT, "--seed", "7", "--out", "runs", cwd=out)
     assert ran.code == 0
-    return ran.answer
+    return {**ran.answer, "run_dir": str(out / ran.answer["run_dir"])}
 
 
 def test_a_healthy_cluster_is_valid(healthy: dict[str, Any]) -> None:

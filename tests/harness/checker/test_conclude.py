@@ -34,7 +34,8 @@ def search(kind: AnomalyType, *rows: dict[str, Any], needs: Need = Need.ACKNOWLE
 
 def row(kind: AnomalyType, severity: str = "violation", **more: Any) -> dict[str, Any]:
     return {
-        "run": "r", "type": kind.name, "severity": severity, "sentence": "It is so.", "topic": "log", "partition": 0, "offset": 3, "value": "v",
+        "run": "r", "type": kind.name, "severity": severity, "sentence": "It is so.", "topic": "log", "partition": 0, "offset": 3, "value": ""
+        "v",
         "ops": [1, 2], "from_ns": 10, "to_ns": 20, "expected": False, "detail": None, **more,
     }  # fmt: skip
 
@@ -68,6 +69,25 @@ def test_an_empty_history_is_never_valid() -> None:
     verdict = judged(search(LOST_WRITE), tally=Tally(sends=10))
     assert (verdict.verdict, verdict.status) == ("unknown", "no-data")
     assert verdict.reason == "nothing was acknowledged and nothing was read"
+
+
+@pytest.mark.parametrize(
+    ("ending", "found", "verdict", "status", "reason"),
+    [
+        ("completed", (), "valid", "judged", None),
+        ("interrupted", (), "valid", "interrupted", "why"),
+        ("harness-error", (), "unknown", "harness-error", "why"),
+        ("hang", (), "unknown", "hang", "why"),
+        ("harness-error", (row(LOST_WRITE),), "invalid", "harness-error", "why; lost-write"),
+    ],
+)
+def test_a_broken_run_is_never_valid_and_a_proof_of_loss_stays_one(
+    ending: str, found: tuple[dict[str, Any], ...], verdict: str, status: str, reason: str | None
+) -> None:
+    facts = RunFacts(run="r", status=ending, reason=None if ending == "completed" else "why")
+    evidence = Evidence(facts=facts, logs=[(LOG, FULL)], read=FULL.reads)
+    concluded = conclude(evidence, [search(LOST_WRITE, *found)]).verdict
+    assert (concluded.verdict, concluded.status, concluded.reason) == (verdict, status, reason)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,7 +27,7 @@ def shuffled(story: Story, folder: Path, rng: random.Random) -> Path:
     for name, table in story.tables().items():
         order = list(range(table.num_rows))
         rng.shuffle(order)
-        mixed[name] = table.take(order)
+        mixed[name] = table.take(pa.array(order, pa.int64()))
     save_tables(folder / story.run, story.info(), mixed, files=3, row_group=7)
     return folder / story.run
 
@@ -59,6 +60,17 @@ def test_the_verdict_does_not_depend_on_how_rows_are_stored_or_work_is_cut(
     for one in again:
         assert told(one) == told(first[one.run])
     assert sum(one.verdict.verdict == "invalid" for one in again) > 10
+
+
+@pytest.mark.spark
+def test_faults_without_any_record_are_no_data(judged: Callable[..., dict[str, Judged]]) -> None:
+    story = clean("silent")
+    story.ops.clear()
+    story.records.clear()
+    story.bounds.clear()
+    assert story.faults
+    verdict = judged(story)["silent"].verdict
+    assert (verdict.status, verdict.verdict) == ("no-data", "unknown")
 
 
 @pytest.mark.spark
