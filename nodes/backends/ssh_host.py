@@ -102,8 +102,10 @@ def _connected(host: Host) -> Connection:
 
     where = f"{host.user}@{host.host} port {host.port}"
     try:
+        plain = socket.create_connection((host.host, host.port), timeout=_CONNECT_SECONDS)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         how = {
-            "sock": _Prompt.to(host.host, host.port),
+            "sock": plain,
             "key_filename": str(host.key),
             "look_for_keys": False,
             "allow_agent": False,
