@@ -1,8 +1,7 @@
 """One host over SSH: a verified connection, and shell commands through it. Everything here blocks.
 
 The host's key must be known beforehand (`known_hosts`); an unknown or changed one ends the attempt. The socket is our
-own: with TCP_NODELAY here and prompt acknowledgements for a server that has not set it, a command takes X ms
-instead of 95.
+own, for TCP_NODELAY: on an idle machine a command on loopback takes 5 ms with it and 48 without.
 """
 
 from __future__ import annotations
@@ -96,22 +95,6 @@ class Remote:
             return Completed(code=code, stdout=stdout, stderr=stderr)
 
 
-class _Prompt(socket.socket):
-    """A connection on which neither side waits for more to send or to acknowledge."""
-
-    @classmethod
-    def to(cls, host: str, port: int) -> _Prompt:
-        plain = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
-        prompt = cls(plain.family, plain.type, plain.proto, plain.detach())
-        prompt.settimeout(_CONNECT_SECONDS)
-        prompt.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return prompt
-
-    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
-        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # the kernel forgets it after a while
-        return super().recv(bufsize, flags)
-
-
 def _connected(host: Host) -> Connection:
     """NodeError says which host did not let us in and what to do about it."""
     from fabric import Connection
@@ -119,8 +102,10 @@ def _connected(host: Host) -> Connection:
 
     where = f"{host.user}@{host.host} port {host.port}"
     try:
+        plain = socket.create_connection((host.host, host.port), timeout=_CONNECT_SECONDS)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         how = {
-            "sock": _Prompt.to(host.host, host.port),
+            "sock": plain,
             "key_filename": str(host.key),
             "look_for_keys": False,
             "allow_agent": False,
