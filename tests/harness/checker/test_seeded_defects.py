@@ -494,7 +494,7 @@ def _only(judged: Judged) -> dict[str, Any]:
 def test_sentences_say_who_was_told_what_and_what_is_there(conclusions: dict[str, Judged]) -> None:
     assert _only(conclusions["a_record_is_missing_from_the_final_read"])["sentence"] == (
         'Process 1 (w1.p1) was told at 0.085 s that "log/0/7" is stored in log-0 at offset 7, and after all faults had healed nothing was there. '
-        "Faults at work: pause (1)."
+        "Faults at work: pause of b1 (fault 1)."
     )
     tail = conclusions["the_tail_was_truncated"].anomalies.to_pylist()
     assert {row["offset"] for row in tail} == {15, 16, 17, 18, 19}
