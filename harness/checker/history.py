@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +47,9 @@ VALUE = "xxhash64(run, value)"
 SENT = "kind = 'send'"
 ACKNOWLEDGED = "kind = 'send' and outcome = 'ok' and offset is not null"
 READ = "kind = 'poll' and offset is not null"
+
+
+Made = TypeVar("Made")
 
 
 class History:
@@ -77,7 +81,7 @@ class History:
         self.final_bounds = bounds.filter(pc.field("phase") == "final").to_pylist()
         self.faults = faults.to_pylist()
         self._kept: list[DataFrame] = []
-        self._shared: dict[str, DataFrame] = {}
+        self._made: dict[Callable[[History], Any], Any] = {}
 
     @cached_property
     def tallies(self) -> dict[LogKey, Tally]:
@@ -209,11 +213,11 @@ class History:
         """A frame of so many rows, marked for broadcasting if that is cheap."""
         return F.broadcast(frame) if rows <= BROADCAST_ROWS else frame
 
-    def once(self, name: str, make: Callable[[History], DataFrame]) -> DataFrame:
-        """A frame that several checks read: made and kept at the first call."""
-        if name not in self._shared:
-            self._shared[name] = self.keep(make(self))
-        return self._shared[name]
+    def once(self, make: Callable[[History], Made]) -> Made:
+        """What `make` returns, made at the first call; frames in it are for `make` to keep."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast(Made, self._made[make])
 
     def keep(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)

@@ -6,9 +6,9 @@ What becomes a point on the kernel's line, from the ledger and the sightings:
     append of unknown outcome, read at o    slot 2o + 1   [invoked, open]         one that nobody read may never have happened: left out
     read of offset o                        slot 2o + 2   [never, completed]      the earliest read of each offset is the strictest
 
-A range of a log (2^16 offsets) is a piece; the earliest completion in all later ranges of its log is carried in. So
-memory is bounded by the bundle, not by
-the log. An append that surely failed and was read all the same is an aborted-read and no point here.
+A range of a log (2^16 offsets) is a piece; the earliest completion in all later ranges of its log is carried in. So memory is bounded by the bundle, not by
+the log. Records that were lost are left out, with their reads: they are reported as lost, and everything after them would only repeat it.
+An append that surely failed and was read all the same is an aborted-read and no point here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from harness.checker.anomalies import NONLINEARIZABLE_LOG, STALE_END
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, LOG, READ, SENT, History
 from harness.checker.linearizability.log import NEVER, OPEN
+from harness.checker.loss import missing
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 
 _SWEPT = "log long, offset long, bound long"
@@ -28,23 +29,25 @@ _SWEPT = "log long, offset long, bound long"
 
 def inversions(history: History) -> DataFrame:
     """log, offset, bound: an append at `offset` was invoked after something above it had completed at `bound`; kept."""
-    return history.once("inversions", lambda history: _points(history).groupBy("bundle").applyInArrow(_sweep, _SWEPT))
+    return history.once(_inversions)
+
+
+def _inversions(history: History) -> DataFrame:
+    return history.keep(_points(history).groupBy("bundle").applyInArrow(_sweep, _SWEPT))
 
 
 def _points(history: History) -> DataFrame:
     """One row per offset: bundle, log, offset, invoked, completed, read (completed), later; no nulls."""
-    ledger = (
-        history.ledger.selectExpr(
-            "bundle",
-            "log",
-            "offset",
-            "ack_invoked as invoked",
-            "ack_completed as completed",
-            "read_completed as read",
-        )
-        .fillna(NEVER, "invoked")
-        .fillna(OPEN, ["completed", "read"])
-    )
+    columns = [
+        "bundle",
+        "log",
+        "offset",
+        "ack_invoked as invoked",
+        "ack_completed as completed",
+        "read_completed as read",
+    ]
+    ledger = _without_missing(history, history.ledger.selectExpr(*columns))
+    ledger = ledger.fillna(NEVER, "invoked").fillna(OPEN, ["completed", "read"])
     unknown = _unknown_appends(history).groupBy("log", "offset").agg(F.max("invoked").alias("unknown_invoked"))
     ledger = (
         ledger.join(unknown, ["log", "offset"], "left")
@@ -62,6 +65,37 @@ def _points(history: History) -> DataFrame:
         .drop("earliest")
     )
     return ledger.join(F.broadcast(carried), ["log", "range"]).drop("range")
+
+
+def _without_missing(history: History, ledger: DataFrame) -> DataFrame:
+    """What was lost is reported as lost: where acknowledged records are missing, only what else was there counts."""
+    gone = missing(history)
+    if gone is None:
+        return ledger
+    places = gone.select("log", "offset").distinct()
+    others = (
+        _standing(history)
+        .join(places, ["log", "offset"], "left_semi")
+        .groupBy("log", "offset")
+        .agg(
+            F.expr("max(if(kind = 'send', invoked_ns, null))").alias("other_invoked"),
+            F.expr("min(if(kind = 'send', completed_ns, null))").alias("other_completed"),
+            F.expr("min(if(kind = 'poll', completed_ns, null))").alias("other_read"),
+        )
+    )
+    corrections = places.withColumn("corrected", F.lit(True)).join(others, ["log", "offset"], "left")
+    corrected = ledger.join(corrections, ["log", "offset"], "left")
+    names = ("invoked", "completed", "read")
+    return corrected.selectExpr(
+        "bundle", "log", "offset", *[f"if(corrected, other_{name}, {name}) as {name}" for name in names]
+    )
+
+
+def _standing(history: History) -> DataFrame:
+    """Acknowledgements and reads of all records but those that are missing."""
+    placed = history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
+    gone = missing(history)
+    return placed if gone is None else placed.join(gone, ["log", "offset", "v"], "left_anti")
 
 
 def _unknown_appends(history: History) -> DataFrame:
@@ -94,7 +128,8 @@ def _sweep(table: pa.Table) -> pa.Table:
 def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
     """Name the two ops: the late append, and what had completed above it."""
     at = suspects.withColumnRenamed("offset", "at")
-    acknowledged = history.records.where(ACKNOWLEDGED).join(at.withColumn("offset", F.col("at")), ["log", "offset"])
+    standing = _standing(history)
+    acknowledged = standing.where(SENT).join(at.withColumn("offset", F.col("at")), ["log", "offset"])
     unknown = (
         _unknown_appends(history)
         .join(at.withColumnRenamed("at", "offset"), ["log", "offset"])
@@ -116,10 +151,9 @@ def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
         "completed_ns",
     ]
     appends = acknowledged.select(*columns).unionByName(unknown.select(*columns)).where("invoked_ns > bound")
-    placed = history.records.where(f"({ACKNOWLEDGED}) or ({READ})")
     above = suspects.select("log", F.col("offset").alias("at"), F.col("bound").alias("completed_ns"))
     earlier = (
-        placed.join(above, ["log", "completed_ns"])
+        standing.join(above, ["log", "completed_ns"])
         .where("offset > at or (kind = 'poll' and offset = at)")
         .groupBy("log", "at")
         .agg(F.min(F.struct("offset", "op", "kind", "process", "client", "value", "invoked_ns")).alias("earlier"))
@@ -156,7 +190,7 @@ def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
 
 def early_ends(history: History) -> DataFrame:
     """End offsets (ListOffsets) below something that had been acknowledged or read before they were asked for; kept."""
-    return history.once("ends", _early_ends)
+    return history.once(_early_ends)
 
 
 def _early_ends(history: History) -> DataFrame:
@@ -180,7 +214,7 @@ def _early_ends(history: History) -> DataFrame:
     above = Window.partitionBy("log").orderBy(F.desc("slot")).rowsBetween(Window.unboundedPreceding, -1)
     late = asked.unionByName(there).withColumn("bound", F.min("there").over(above))
     late = late.where("op is not null and bound < invoked_ns")
-    return late.select("log", "log_end", "op", "invoked_ns", "completed_ns", "bound")
+    return history.keep(late.select("log", "log_end", "op", "invoked_ns", "completed_ns", "bound"))
 
 
 def stale_ends(history: History, suspects: DataFrame) -> DataFrame:

@@ -39,6 +39,27 @@ end
 """
 
 
+_LOST = f"ack_min is not null and ({_HOW}) is not null"
+
+
+def missing(history: History) -> DataFrame | None:
+    """(log, offset, v) of acknowledged records that do not stand where they were acknowledged, although that part of the log was read to its
+    end; None: all of them do."""
+    return history.once(_missing)
+
+
+def _missing(history: History) -> DataFrame | None:
+    places = offsets(history).where(_LOST).select("log", "offset")
+    rows = places.count()
+    if not rows:
+        return None
+    places = history.few(places, rows)
+    acknowledged = history.records.where(ACKNOWLEDGED).join(places, ["log", "offset"], "left_semi")
+    standing = history.final_reads.join(places, ["log", "offset"], "left_semi").select("log", "offset", "v")
+    gone = acknowledged.select("log", "offset", "v").distinct().join(standing, ["log", "offset", "v"], "left_anti")
+    return history.keep(gone)
+
+
 def lost_writes(history: History, suspects: DataFrame) -> DataFrame:
     """One finding per acknowledged record that the complete final read does not contain."""
     suspects = suspects.withColumn("how", F.expr(_HOW)).select("log", "offset", "how")
@@ -123,5 +144,5 @@ CHECK = Check(
     kind=LOST_WRITE,
     engine="spark-sql",
     needs=Need.ACKNOWLEDGED,
-    searches=(Search(table=offsets, suspect=f"ack_min is not null and ({_HOW}) is not null", explain=lost_writes),),
+    searches=(Search(table=offsets, suspect=_LOST, explain=lost_writes),),
 )

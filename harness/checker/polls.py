@@ -29,7 +29,7 @@ _WALK = "xxhash64(run, process, topic, partition)"
 
 def steps(history: History) -> DataFrame:
     """Pairs of consecutive reads of one process in one log that are not offset after offset; kept, since two checks read it."""
-    return history.once("steps", _steps)
+    return history.once(_steps)
 
 
 def _steps(history: History) -> DataFrame:
@@ -45,7 +45,7 @@ def _steps(history: History) -> DataFrame:
         "completed_ns",
         "phase = 'final' as final",
     )
-    return (
+    return history.keep(
         reads.withColumns({f"before_{name}": F.lag(name).over(walk) for name in ("offset", "op", "completed_ns")})
         .where("offset <> before_offset + 1")
         .drop("walk", "position")

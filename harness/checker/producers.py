@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from harness.checker.anomalies import PRODUCER_REORDER
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, History
+from harness.checker.loss import missing
 from harness.checker.sentences import log_name, quoted, seconds, text
 from reports.verdict import Severity
 
@@ -28,17 +29,21 @@ _STREAM = "xxhash64(run, client, topic, partition)"
 
 def overtaken(history: History) -> DataFrame:
     """Acknowledged records that stand before one that their client had sent earlier; kept."""
-    return history.once("overtaken", _overtaken)
+    return history.once(_overtaken)
 
 
 def _overtaken(history: History) -> DataFrame:
     earlier = Window.partitionBy("stream").orderBy("sequence").rowsBetween(Window.unboundedPreceding, -1)
     sends = _sends(history).select("stream", "log", "sequence", "offset", "op")
-    return sends.withColumn("overtaken", F.max("offset").over(earlier)).where("offset < overtaken").drop("sequence")
+    found = sends.withColumn("overtaken", F.max("offset").over(earlier)).where("offset < overtaken")
+    return history.keep(found.drop("sequence"))
 
 
 def _sends(history: History) -> DataFrame:
-    return history.records.where(f"{ACKNOWLEDGED} and sequence is not null").withColumn("stream", F.expr(_STREAM))
+    """Acknowledged records, but for those that were lost: they are reported as lost, and have no place among the others."""
+    sends = history.records.where(f"{ACKNOWLEDGED} and sequence is not null").withColumn("stream", F.expr(_STREAM))
+    gone = missing(history)
+    return sends if gone is None else sends.join(gone, ["log", "offset", "v"], "left_anti")
 
 
 def producer_reorders(history: History, suspects: DataFrame) -> DataFrame:

@@ -26,7 +26,7 @@ class Windows:
             (row for row in faults if row["injecting_ns"] is not None),
             key=lambda row: (row["injecting_ns"], row["fault"]),
         )
-        self._names = {row["fault"]: row["name"] for row in struck}
+        self._names = {row["fault"]: f"{row['name']} of {', '.join(row['targets'])}" for row in struck}
         self._ids = np.array([row["fault"] for row in struck], np.int64)
         self._begin = np.array([row["injecting_ns"] for row in struck], np.int64)
         self._end = np.array([_OPEN if row["healed_ns"] is None else row["healed_ns"] for row in struck], np.int64)
@@ -41,9 +41,9 @@ class Windows:
         return found[:MOST]
 
     def told(self, faults: Sequence[int]) -> str:
-        """ " Faults at work: wipe (4), kill (5)."; empty for none."""
+        """ " Faults at work: wipe of b1 (fault 4); kill of b2 (fault 5)."; empty for none."""
         if not faults:
             return ""
-        names = ", ".join(f"{self._names[fault]} ({fault})" for fault in faults[:3])
+        names = "; ".join(f"{self._names[fault]} (fault {fault})" for fault in faults[:3])
         more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
         return f" Faults at work: {names}{more}."

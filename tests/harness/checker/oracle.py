@@ -36,6 +36,19 @@ class Oracle:
         for r in self.reads:
             self.places[r.value].add((_log(r), _offset(r)))
 
+        self.missing = {
+            (_log(r), r.offset, r.value)
+            for r in self.acked
+            if self._was_read(_log(r), _offset(r))
+            and not any((_log(f), f.offset, f.value) == (_log(r), r.offset, r.value) for f in self.final)
+        }
+        self.standing = [r for r in self.acked if (_log(r), r.offset, r.value) not in self.missing]
+
+    def _was_read(self, log: Log, offset: int) -> bool:
+        """Whether what stands at an offset in the end is known."""
+        end = self.end(log)
+        return end is not None and not (offset >= end[0] and end[2] <= offset < end[1])
+
     def findings(self) -> set[Key]:
         every = (
             self.lost,
@@ -67,14 +80,9 @@ class Oracle:
 
     def lost(self) -> Iterator[Key]:
         for r in self.acked:
-            end = self.end(_log(r))
-            if end is None:
-                continue
-            start, stop, complete = end
-            offset = _offset(r)
-            standing = {f.value for f in self.final if _log(f) == _log(r)}
-            unread = offset >= start and complete <= offset < stop
-            if not unread and r.value not in standing:
+            if self._was_read(_log(r), _offset(r)) and r.value not in {
+                f.value for f in self.final if _log(f) == _log(r)
+            }:
                 yield "lost-write", r.op
 
     def duplicates(self) -> Iterator[Key]:
@@ -139,25 +147,25 @@ class Oracle:
         return offset >= complete or any(_log(r) == log and r.offset == offset for r in self.final)
 
     def reordered(self) -> Iterator[Key]:
-        for late in self.acked:
+        for late in self.standing:
             earlier = [
-                r for r in self.acked
-                if r.client == late.client and _log(r) == _log(late) and _int(r.sequence) < _int(late.sequence) and
-                _offset(r) > _offset(late)
+                r for r in self.standing
+                if r.client == late.client and _log(r) == _log(late) and _int(r.sequence) < _int(late.sequence) and _offset(r) > _offset(late)
             ]  # fmt: skip
             if earlier:
                 yield "producer-reorder", late.op
 
     def nonlinearizable(self) -> Iterator[Key]:
-        appends = [(r, _log(r), _offset(r)) for r in self.acked]
+        appends = [(r, _log(r), _offset(r)) for r in self.standing]
+        reads = [r for r in self.reads if (_log(r), r.offset, r.value) not in self.missing]
         for value, places in self.places.items():
             for send in self.sends[value]:
                 if send.outcome == "info" and len(places) == 1 and next(iter(places))[0] == _log(send):
                     log, offset = next(iter(places))
                     appends.append((send, log, offset))
         for x, log, offset in appends:
-            above = [r for r in self.acked if _log(r) == log and _offset(r) > offset]
-            above += [r for r in self.reads if _log(r) == log and _offset(r) >= offset]
+            above = [r for r in self.standing if _log(r) == log and _offset(r) > offset]
+            above += [r for r in reads if _log(r) == log and _offset(r) >= offset]
             if any(y.completed_ns is not None and y.completed_ns < x.invoked_ns for y in above):
                 yield "nonlinearizable-log", x.op
 

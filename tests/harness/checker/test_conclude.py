@@ -196,5 +196,8 @@ def test_faults_at_work_are_named_the_first_in_the_interval_first() -> None:
     assert windows.around(second + AFTERMATH_NS + 1, second + AFTERMATH_NS + 1) == []
     assert windows.around(None, second // 2) == [1]
     verdict = judged(search(LOST_WRITE, row(LOST_WRITE, from_ns=140 * second, to_ns=None)), faults=faults)
-    assert verdict.anomalies[0].sentence == "It is so. Faults at work: kill (4), wipe (3), pause (2)."
+    assert (
+        verdict.anomalies[0].sentence
+        == "It is so. Faults at work: kill of b1 (fault 4); wipe of b1 (fault 3); pause of b1 (fault 2)."
+    )
     assert verdict.anomalies[0].witnesses[0]["faults"] == [4, 3, 2]
