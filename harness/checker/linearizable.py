@@ -6,7 +6,8 @@ What becomes a point on the kernel's line, from the ledger and the sightings:
     append of unknown outcome, read at o    slot 2o + 1   [invoked, open]         one that nobody read may never have happened: left out
     read of offset o                        slot 2o + 2   [never, completed]      the earliest read of each offset is the strictest
 
-A range of a log (2^16 offsets) is a piece; the earliest completion in all later ranges of its log is carried in. So memory is bounded by the bundle, not by
+A range of a log (2^16 offsets) is a piece; the earliest completion in all later ranges of its log is carried in. So
+memory is bounded by the bundle, not by
 the log. Records that were lost are left out, with their reads: they are reported as lost, and everything after them would only repeat it.
 An append that surely failed and was read all the same is an aborted-read and no point here.
 """

@@ -43,7 +43,8 @@ _LOST = f"ack_min is not null and ({_HOW}) is not null"
 
 
 def missing(history: History) -> DataFrame | None:
-    """(log, offset, v) of acknowledged records that do not stand where they were acknowledged, although that part of the log was read to its
+    """(log, offset, v) of acknowledged records that do not stand where they were acknowledged, although that part of
+    the log was read to its
     end; None: all of them do."""
     return history.once(_missing)
 
