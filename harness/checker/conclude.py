@@ -38,7 +38,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What one check found in all runs. Rows are FINDINGS plus `total`: how many there are of that run, type and severity."""
+    """What one check found in all runs. Rows are FINDINGS plus `total`: how many there are of that run, type and
+    severity.
+    """
 
     check: Check
     seconds: float
@@ -135,7 +137,8 @@ def unjudged(facts: RunFacts, logs: Sequence[tuple[Row, Tally]]) -> Iterator[str
         if log["ending"] == Ending.UNREAD:
             yield f"{name} was not read after the faults: {tally.acknowledged} acknowledged records could not be judged."
         elif log["complete_to"] < log["log_end"]:
-            yield f"{name} was read to offset {log['complete_to']} of {log['log_end']} only: what was acknowledged above could not be judged."
+            span = f"offset {log['complete_to']} of {log['log_end']}"
+            yield f"{name} was read to {span} only: what was acknowledged above could not be judged."
 
 
 def _anomaly(row: Row, check: Check, facts: RunFacts, windows: Windows) -> Row:

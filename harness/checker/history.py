@@ -1,7 +1,8 @@
-"""Histories as Spark sees them: the tables of one run, of a night of runs, or of ten thousand tiny ones, all keyed by run.
+"""Histories as Spark sees them: the tables of one run, of a night of runs, or of ten thousand tiny ones, all keyed by
+run.
 
-Nothing here loops over runs. Every record gets two 64-bit keys, because hashing, shuffling and aggregating fixed-width numbers is several times
-faster than strings:
+Nothing here loops over runs. Every record gets two 64-bit keys, because hashing, shuffling and aggregating fixed-width
+numbers is several times faster than strings:
 
     log = xxhash64(run, topic, partition)      v = xxhash64(run, value)
 
@@ -10,9 +11,10 @@ Two passes over the records feed most checks, each one shuffle of narrow rows:
 * the ledger, one row per offset of a log: what was acknowledged there, what was read there, what the final read found, and when
 * the sightings, one row per value: how often it was sent, with which outcomes, and where it was read
 
-Measured on 2 cores, 3 * 10^7 rows: grouping after an explicit `repartition` takes 13 s, Spark's own partial-then-final aggregation 21 s (hardly two rows of
-a file have the same key, so the partial step only costs). A bundle is a set of ranges of logs (2^16 offsets each) that travel together, so that one
-huge log is spread over all cores, and ten thousand tiny ones share a few calls of a kernel.
+Measured on 2 cores, 3 * 10^7 rows: grouping after an explicit `repartition` takes 13 s, Spark's own partial-then-final
+aggregation 21 s (hardly two rows of a file have the same key, so the partial step only costs). A bundle is a set of
+ranges of logs (2^16 offsets each) that travel together, so that one huge log is spread over all cores, and ten thousand
+tiny ones share a few calls of a kernel.
 """
 
 from __future__ import annotations
@@ -112,8 +114,8 @@ class History:
     def ledger(self) -> DataFrame:
         """One row per offset of a log at which anything was acknowledged or read.
 
-        bundle, log, offset; ack_min, ack_max, read_min, read_max, final_min, final_max: hashes of values; ack_invoked (the latest), ack_completed
-        (the earliest), read_completed (the earliest). Null where there was none.
+        bundle, log, offset; ack_min, ack_max, read_min, read_max, final_min, final_max: hashes of values; ack_invoked
+        (the latest), ack_completed (the earliest), read_completed (the earliest). Null where there was none.
         """
         placed = self._with_final(self.records.where(f"({ACKNOWLEDGED}) or ({READ})"))
         slim = placed.selectExpr(
@@ -145,11 +147,11 @@ class History:
 
     @cached_property
     def sightings(self) -> DataFrame:
-        """One row per value that is not plainly fine: read and not sent, read after a sure failure, read in several places, read elsewhere than
-        acknowledged, or of unknown outcome and yet read.
+        """One row per value that is not plainly fine: read and not sent, read after a sure failure, read in several
+        places, read elsewhere than acknowledged, or of unknown outcome and yet read.
 
-        v; ok, fail, info: sends by outcome; log, offset: where it was read (the lowest); places: 1 or 2 (several); sent_log: where it was sent to; ack_offset; invoked: of
-        the send. Few in a sane history.
+        v; ok, fail, info: sends by outcome; log, offset: where it was read (the lowest); places: 1 or 2 (several);
+        sent_log: where it was sent to; ack_offset; invoked: of the send. Few in a sane history.
         """
         slim = self.records.where(f"({SENT}) or ({READ})").selectExpr(
             "v",
@@ -182,7 +184,9 @@ class History:
         )
 
     def _with_final(self, records: DataFrame) -> DataFrame:
-        """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the last reading counts."""
+        """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the
+        last reading counts.
+        """
         if all(tally.first_final == tally.last_final for tally in self.tallies.values()):
             return records.withColumn("final", F.expr("phase = 'final' and kind = 'poll'"))
         last = F.broadcast(self.logs.select("log", "final_process"))

@@ -8,8 +8,8 @@ All four checks read the ledger (by offset) and the sightings (by value); the ru
     acknowledged at a, read only at b                           inconsistent-offset
     two values at one offset (read/read or read/acknowledged)   inconsistent-offset
 
-A duplicate is a violation, except where the client sends again without idempotence (idempotence off, retries on): then two copies are what it asked for, and
-shown as information. Reads count whatever became of the poll that returned them.
+A duplicate is a violation, except where the client sends again without idempotence (idempotence off, retries on): then
+two copies are what it asked for, and shown as information. Reads count whatever became of the poll that returned them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def aborted_reads(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             ABORTED_READ,
             text(
-                "{who} read {value} at offset {offset} of {log} at {when}, although {sender} had been told ({error}) that it was not stored.",
+                "{who} read {value} at offset {offset} of {log} at {when}, although {sender} had been told ({error}) "
+                "that it was not stored.",
                 who=process("process", "client", "Process"),
                 value=quoted("value"),
                 offset=F.col("offset"),
@@ -153,7 +154,8 @@ def two_values(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             INCONSISTENT_OFFSET,
             text(
-                "Offset {offset} of {log} had two values: {one} ({one_how} {one_who} at {one_when}) and {other} ({other_how} {other_who} at {other_when}).",
+                "Offset {offset} of {log} had two values: {one} ({one_how} {one_who} at {one_when}) and {other} "
+                "({other_how} {other_who} at {other_when}).",
                 offset=F.col("offset"),
                 log=log_name(),
                 one=quoted("one_value"),
@@ -192,7 +194,8 @@ def moved(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             INCONSISTENT_OFFSET,
             text(
-                "{sender} was told at {told} that {value} is stored in {told_log} at offset {told_offset}, but it stands in {log} at offset {offset}.",
+                "{sender} was told at {told} that {value} is stored in {told_log} at offset {told_offset}, but it stands "
+                "in {log} at offset {offset}.",
                 sender=process("send.process", "send.client", "Process"),
                 told=seconds("told_ns"),
                 value=quoted("value"),

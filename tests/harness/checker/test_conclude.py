@@ -34,7 +34,8 @@ def search(kind: AnomalyType, *rows: dict[str, Any], needs: Need = Need.ACKNOWLE
 
 def row(kind: AnomalyType, severity: str = "violation", **more: Any) -> dict[str, Any]:
     return {
-        "run": "r", "type": kind.name, "severity": severity, "sentence": "It is so.", "topic": "log", "partition": 0, "offset": 3, "value": "v",
+        "run": "r", "type": kind.name, "severity": severity, "sentence": "It is so.",
+        "topic": "log", "partition": 0, "offset": 3, "value": "v",
         "ops": [1, 2], "from_ns": 10, "to_ns": 20, "expected": False, "detail": None, **more,
     }  # fmt: skip
 

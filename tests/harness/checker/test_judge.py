@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,7 +27,7 @@ def shuffled(story: Story, folder: Path, rng: random.Random) -> Path:
     for name, table in story.tables().items():
         order = list(range(table.num_rows))
         rng.shuffle(order)
-        mixed[name] = table.take(order)
+        mixed[name] = table.take(pa.array(order, pa.int64()))
     save_tables(folder / story.run, story.info(), mixed, files=3, row_group=7)
     return folder / story.run
 
