@@ -1,14 +1,13 @@
 """Every type of anomaly: its name, what it means, and what the settings have to do with it.
 
 One page without Spark, so that a spec can be validated (`tolerate`, `checks`) and documents generated without starting
-anything. The definition is the
-contract; the file of the family named in `family` implements it. A log is one topic-partition of one run.
+anything. The definition is the contract; the file of the family named in `family` implements it. A log is one
+topic-partition of one run.
 
 Three kinds of definitions: identity (unique values, one value per offset), order (offsets against what processes and
-clients did, and against real
-time) and loss. `follows_loss` marks the types that a log shows as a matter of course once it has lost acknowledged records: where the
-settings make loss possible (acks=1, unclean leader election) such an anomaly is *expected*: marked, and invalid all
-the same unless tolerated.
+clients did, and against real time) and loss. `follows_loss` marks the types that a log shows as a matter of course once
+it has lost acknowledged records: where the settings make loss possible (acks=1, unclean leader election) such an
+anomaly is *expected*: marked, and invalid all the same unless tolerated.
 """
 
 from __future__ import annotations
@@ -30,22 +29,23 @@ class AnomalyType:
 LOST_WRITE = AnomalyType(
     name="lost-write",
     family="loss",
-    meaning="A record was acknowledged at an offset, and after all faults had healed it was not in the log: "
-    "something else or nothing stands at its "
-    "offset, or the log ends before it, or starts after it although nothing allows records to expire, or its partition is gone.",
+    meaning="A record was acknowledged at an offset, and after all faults had healed it was not in the log: something else "
+    "or nothing stands at its offset, or the log ends before it, or starts after it although nothing allows records "
+    "to expire, or its partition is gone.",
     follows_loss=True,
 )
 DUPLICATE = AnomalyType(
     name="duplicate",
     family="identity",
-    meaning="One record was read at two offsets. Without idempotence and with retries that is what clients ask for: information then.",
+    meaning="One record was read at two offsets. Without idempotence and with retries that is what clients ask for: "
+    "information then.",
     follows_loss=True,
 )
 INCONSISTENT_OFFSET = AnomalyType(
     name="inconsistent-offset",
     family="identity",
-    meaning="One offset had two values, by two reads or by a read and an acknowledgement; or a record is read at "
-    "another offset than acknowledged.",
+    meaning="One offset had two values, by two reads or by a read and an acknowledgement; or a record is read at another "
+    "offset than acknowledged.",
     follows_loss=True,
 )
 PHANTOM_VALUE = AnomalyType(
@@ -69,25 +69,22 @@ POLL_SKIP = AnomalyType(
 PRODUCER_REORDER = AnomalyType(
     name="producer-reorder",
     family="producers",
-    meaning="Two acknowledged records of one client stand in another order than sent. Without idempotence and "
-    "with several requests in flight only "
-    "records whose sends did not overlap count; overlapping ones are information.",
+    meaning="Two acknowledged records of one client stand in another order than sent. Without idempotence and with several "
+    "requests in flight only records whose sends did not overlap count; overlapping ones are information.",
     follows_loss=True,
 )
 NONLINEARIZABLE_LOG = AnomalyType(
     name="nonlinearizable-log",
     family="linearizable",
-    meaning="A record was sent after a record at a higher offset had been acknowledged, or after an offset at or "
-    "above its own had been read: "
-    "real time and offsets contradict each other, so no order of appends explains both.",
+    meaning="A record was sent after a record at a higher offset had been acknowledged, or after an offset at or above its "
+    "own had been read: real time and offsets contradict each other, so no order of appends explains both.",
     follows_loss=True,
 )
 STALE_END = AnomalyType(
     name="stale-end-offset",
     family="linearizable",
-    meaning="A reported end offset lies below a record that had been acknowledged or read before it was asked "
-    "for. Kafka does not promise this "
-    "freshness (a new leader's high watermark may lag), so it is looked at only on request.",
+    meaning="A reported end offset lies below a record that had been acknowledged or read before it was asked for. Kafka "
+    "does not promise this freshness (a new leader's high watermark may lag), so it is looked at only on request.",
     follows_loss=True,
 )
 UNAVAILABLE = AnomalyType(

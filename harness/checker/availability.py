@@ -1,8 +1,10 @@
-"""How long a fault kept clients waiting: from the moment its effect was proved to the first success of an op that was invoked afterwards.
+"""How long a fault kept clients waiting: from the moment its effect was proved to the first success of an op that was
+invoked afterwards.
 
-Per partition, and the one that waited longest counts: with three brokers, most partitions never notice that one was killed. A write is an
-acknowledged send, a read is a poll that returned records of the partition. Information; a violation only where the spec sets a bound
-(`unavailable_bound`, for writes), and only if somebody went on trying for that long.
+Per partition, and the one that waited longest counts: with three brokers, most partitions never notice that one was
+killed. A write is an acknowledged send, a read is a poll that returned records of the partition. Information; a
+violation only where the spec sets a bound (`unavailable_bound`, for writes), and only if somebody went on trying for
+that long.
 
 Successes are first reduced to one per partition and 10 ms (more in runs of hours), by Spark; the rest is a running
 minimum and a binary search per partition. So a wait may come out too long by that much, never too short.
@@ -43,7 +45,9 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Successes:
-    """Of one log: when ops that succeeded were invoked (sorted, rounded down to `grain_ns`), and the earliest completion of each grain."""
+    """Of one log: when ops that succeeded were invoked (sorted, rounded down to `grain_ns`), and the earliest
+    completion of each grain.
+    """
 
     write: bool
     grain_ns: int
@@ -101,7 +105,9 @@ def waits(faults: Iterable[Mapping[str, Any]], logs: Mapping[int, Sequence[Succe
 
 
 def longest(found: Iterable[Wait]) -> dict[int, tuple[float | None, float | None]]:
-    """fault -> seconds without writes and without reads, on the partition that waited longest; None: for good, or nobody ever did."""
+    """fault -> seconds without writes and without reads, on the partition that waited longest; None: for good, or
+    nobody ever did.
+    """
     by_fault: dict[int, dict[bool, list[float | None]]] = {}
     for wait in found:
         by_fault.setdefault(wait.fault, {True: [], False: []})[wait.write].append(wait.seconds)

@@ -1,13 +1,14 @@
 """What a check is: what it can find, what it needs, and one or more searches.
 
 A search has two steps. The *screen* is a condition on the rows of a table that several searches share (history.py:
-ledger, sightings, ...), made of
-narrow, fixed-width columns with hashes instead of strings; all screens of a table are counted in one pass, and a clean history ends there.
-The *explanation* joins the few suspects back to the records, settles them by their true values (so that a hash collision can never accuse
-anybody) and writes the sentences. Two different values of one 64-bit hash would hide a conflict between just these
-two: a chance of 5e-20 per pair, which is accepted.
+ledger, sightings, ...), made of narrow, fixed-width columns with hashes instead of strings; all screens of a table are
+counted in one pass, and a clean history ends there. The *explanation* joins the few suspects back to the records,
+settles them by their true values (so that a hash collision can never accuse anybody) and writes the sentences. Two
+different values of one 64-bit hash would hide a conflict between just these two: a chance of 5e-20 per pair, which is
+accepted.
 
-A finding (FINDINGS) is an anomaly without what the judge adds: the check's name, the faults at work, whether it is tolerated.
+A finding (FINDINGS) is an anomaly without what the judge adds: the check's name, the faults at work, whether it is
+tolerated.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def finding(
 ) -> list[Column]:
     """The columns of one finding, for a frame that has run, topic, partition and the LOGS columns of its log.
 
-    `ops`: op ids that prove it, the most telling first, nulls are left out. `since`, `until`: nanoseconds between
-    which it happened; `until` null: until the end. `detail`: named columns.
+    `ops`: op ids that prove it, the most telling first, nulls are left out. `since`, `until`: nanoseconds between which
+    it happened; `until` null: until the end. `detail`: named columns.
     """
     from pyspark.sql import functions as F
 

@@ -38,7 +38,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What one check found in all runs. Rows are FINDINGS plus `total`: how many there are of that run, type and severity."""
+    """What one check found in all runs. Rows are FINDINGS plus `total`: how many there are of that run, type and
+    severity.
+    """
 
     check: Check
     seconds: float
@@ -106,7 +108,7 @@ def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
         read=evidence.read,
         lost=totals.get((LOST_WRITE.name, Severity.VIOLATION), 0),
     )
-    validity, status, reason = _with_ending(facts, *_overall(results, counts))
+    validity, status, reason = _overall(results, counts)
     verdict = Verdict(
         run=facts.run,
         verdict=validity,
@@ -135,10 +137,8 @@ def unjudged(facts: RunFacts, logs: Sequence[tuple[Row, Tally]]) -> Iterator[str
         if log["ending"] == Ending.UNREAD:
             yield f"{name} was not read after the faults: {tally.acknowledged} acknowledged records could not be judged."
         elif log["complete_to"] < log["log_end"]:
-            yield (
-                f"{name} was read to offset {log['complete_to']} of {log['log_end']} only: what was acknowledged "
-                f"above could not be judged."
-            )
+            span = f"offset {log['complete_to']} of {log['log_end']}"
+            yield f"{name} was read to {span} only: what was acknowledged above could not be judged."
 
 
 def _anomaly(row: Row, check: Check, facts: RunFacts, windows: Windows) -> Row:
@@ -221,15 +221,6 @@ def _overall(results: Sequence[CheckResult], counts: Counts) -> tuple[str, str, 
     if not results:
         return Validity.UNKNOWN, Status.JUDGED, "no check was enabled"
     return Validity.VALID, Status.JUDGED, None
-
-
-def _with_ending(facts: RunFacts, validity: str, status: str, reason: str | None) -> tuple[str, str, str | None]:
-    """How the run itself ended, put over what its history says: a broken run is never valid, a proof of loss stays one."""
-    if facts.status not in (Status.HARNESS_ERROR, Status.HANG, Status.INTERRUPTED):
-        return validity, status, reason
-    if facts.status != Status.INTERRUPTED and validity == Validity.VALID:
-        validity = Validity.UNKNOWN
-    return validity, facts.status, "; ".join(part for part in (facts.reason, reason) if part) or None
 
 
 def _summaries(rows: Sequence[Row], totals: Mapping[tuple[str, str], int]) -> Iterator[AnomalySummary]:

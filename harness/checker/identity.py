@@ -9,8 +9,7 @@ All four checks read the ledger (by offset) and the sightings (by value); the ru
     two values at one offset (read/read or read/acknowledged)   inconsistent-offset
 
 A duplicate is a violation, except where the client sends again without idempotence (idempotence off, retries on): then
-two copies are what it asked for, and
-shown as information. Reads count whatever became of the poll that returned them.
+two copies are what it asked for, and shown as information. Reads count whatever became of the poll that returned them.
 """
 
 from __future__ import annotations
@@ -195,8 +194,8 @@ def moved(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             INCONSISTENT_OFFSET,
             text(
-                "{sender} was told at {told} that {value} is stored in {told_log} at offset {told_offset}, but it "
-                "stands in {log} at offset {offset}.",
+                "{sender} was told at {told} that {value} is stored in {told_log} at offset {told_offset}, but it stands "
+                "in {log} at offset {offset}.",
                 sender=process("send.process", "send.client", "Process"),
                 told=seconds("told_ns"),
                 value=quoted("value"),

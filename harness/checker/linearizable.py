@@ -7,9 +7,9 @@ What becomes a point on the kernel's line, from the ledger and the sightings:
     read of offset o                        slot 2o + 2   [never, completed]      the earliest read of each offset is the strictest
 
 A range of a log (2^16 offsets) is a piece; the earliest completion in all later ranges of its log is carried in. So
-memory is bounded by the bundle, not by
-the log. Records that were lost are left out, with their reads: they are reported as lost, and everything after them would only repeat it.
-An append that surely failed and was read all the same is an aborted-read and no point here.
+memory is bounded by the bundle, not by the log. Records that were lost are left out, with their reads: they are
+reported as lost, and everything after them would only repeat it. An append that surely failed and was read all the same
+is an aborted-read and no point here.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             NONLINEARIZABLE_LOG,
             text(
-                "{who} sent {value} at {when}, when {earlier} {what} {earlier_who} at offset {earlier_offset} of {log} (done at {bound}), "
-                "but it stands before that, at offset {offset}.",
+                "{who} sent {value} at {when}, when {earlier} {what} {earlier_who} at offset {earlier_offset} of {log} "
+                "(done at {bound}), but it stands before that, at offset {offset}.",
                 who=process("process", "client", "Process"),
                 value=quoted("value"),
                 when=seconds("invoked_ns"),

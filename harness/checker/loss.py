@@ -11,7 +11,8 @@
 A record that stands at another offset than acknowledged is not lost (it is an inconsistent-offset). Gaps without
 acknowledged records (control records, records of unknown outcome) are never looked at.
 
-Source: research "slot sweep, step E"; kafkatest's `validate_delivery`; Jepsen's rule calls the truncated tail only "unseen".
+Source: research "slot sweep, step E"; kafkatest's `validate_delivery`; Jepsen's rule calls the truncated tail only
+"unseen".
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _LOST = f"ack_min is not null and ({_HOW}) is not null"
 
 def missing(history: History) -> DataFrame | None:
     """(log, offset, v) of acknowledged records that do not stand where they were acknowledged, although that part of
-    the log was read to its
-    end; None: all of them do."""
+    the log was read to its end; None: all of them do.
+    """
     return history.once(_missing)
 
 
@@ -75,7 +76,8 @@ def lost_writes(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             LOST_WRITE,
             text(
-                "{who} was told at {when} that {value} is stored in {log} at offset {offset}, and after all faults had healed {finding}.",
+                "{who} was told at {when} that {value} is stored in {log} at offset {offset}, and after all faults "
+                "had healed {finding}.",
                 who=process("process", "client", "Process"),
                 when=seconds("completed_ns"),
                 value=quoted("value"),

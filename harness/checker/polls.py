@@ -1,17 +1,16 @@
 """What one process reads of a log only goes forward, and misses nothing that is there.
 
 Kafka promises this to one reader whose position is not moved. Workloads start a new process whenever a position is
-moved (rebalance, reset, error), so the walks are
-per process; a step with an assign or subscribe op of the process in between is left out all the same. Only polls that succeeded count.
+moved (rebalance, reset, error), so the walks are per process; a step with an assign or subscribe op of the process in
+between is left out all the same. Only polls that succeeded count.
 
     offsets of one process in one log:   4 5 6 | 9 10 | 10 11
                                                |      `- 10 after 10: nonmonotonic-poll
-                                               `- 7 or 8 is in the log: poll-skip; if neither is (control records, a
-                                               compacted topic, expired): fine
+                                               `- 7 or 8 is in the log: poll-skip; neither (control records, compaction, expired): fine
 
 "In the log" means: the final read found it; where there was no complete final read: it was acknowledged or read by
-anybody. So a record that was lost is
-reported as lost, not as skipped by everyone after. The final read itself is not asked for skips: what it misses is what loss.py is about.
+anybody. So a record that was lost is reported as lost, not as skipped by everyone after. The final read itself is not
+asked for skips: what it misses is what loss.py is about.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ _WALK = "xxhash64(run, process, topic, partition)"
 
 
 def steps(history: History) -> DataFrame:
-    """Pairs of consecutive reads of one process in one log that are not offset after offset; kept, since two checks read it."""
+    """Pairs of consecutive reads of one process in one log that are not offset after offset; kept, since two checks
+    read it.
+    """
     return history.once(_steps)
 
 
@@ -94,7 +95,9 @@ end
 
 
 def _numbered(history: History, suspects: DataFrame) -> DataFrame:
-    """Every known offset of the suspects' logs: whether its record is `present` in the log, and how many are `below` it."""
+    """Every known offset of the suspects' logs: whether its record is `present` in the log, and how many are `below`
+    it.
+    """
     logs = F.broadcast(suspects.select("log").distinct())
     below = Window.partitionBy("log").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     return (

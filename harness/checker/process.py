@@ -1,4 +1,5 @@
-"""The judge as a process of its own, started while the workload runs so that the verdict follows the drain within seconds.
+"""The judge as a process of its own, started while the workload runs so that the verdict follows the drain within
+seconds.
 
     $ python -m harness.checker.process --nice 10
     {"ready": true, "seconds": 6.1}                                                   the session is warm
@@ -6,13 +7,12 @@
     {"path": "runs/2026-11-21T10-14-03-chaos-1f3a", "run": "...", "verdict": "valid", "status": "judged", "reason": null, "seconds": 4.0}
     {"path": "runs/broken", "error": "runs/broken/history/ops/0.parquet, row group 2: cannot be read: ..."}
 
-Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It
-ends at the end of its input,
-and with its parent: a watch on the parent's pid works from whatever thread the parent started it (PR_SET_PDEATHSIG
-fires when that thread ends). Only these lines go to standard output.
+Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It ends
+at the end of its input, and with its parent: a watch on the parent's pid works from whatever thread the parent started
+it (PR_SET_PDEATHSIG fires when that thread ends). Only these lines go to standard output.
 
-Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the workload some seconds of
-processor time at low priority, and saves them after the drain.
+Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the
+workload some seconds of processor time at low priority, and saves them after the drain.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
-    """One answer per run directory of a request, in its order; a damaged run does not keep the others from being judged."""
+    """One answer per run directory of a request, in its order; a damaged run does not keep the others from being
+    judged.
+    """
     from harness.checker.judge import judge, write
 
     try:
@@ -84,18 +86,11 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
     began = time.monotonic()
     stored: dict[Path, Stored] = {}
     damaged: dict[Path, HistoryError] = {}
-    holders: dict[str, Path] = {}
     for path in dict.fromkeys(paths):
         try:
-            found = open_run(path)
+            stored[path] = open_run(path)
         except HistoryError as error:
             damaged[path] = error
-            continue
-        holder = holders.setdefault(found.info.run, path)
-        if holder == path:
-            stored[path] = found
-        else:
-            damaged[path] = HistoryError(path, "", f"holds the same run as {holder}")
     try:
         judged = dict(zip(stored, judge(spark, list(stored.values())), strict=True))
     except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well

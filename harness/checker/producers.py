@@ -1,15 +1,15 @@
 """Records of one client stand in the order in which it sent them.
 
-`sequence` grows per (client, topic, partition) in the order in which sends were invoked, and a client is one producer instance. What Kafka
-promises depends on its settings:
+`sequence` grows per (client, topic, partition) in the order in which sends were invoked, and a client is one producer
+instance. What Kafka promises depends on its settings:
 
     idempotence, or one request in flight    every pair of acknowledged records, also those whose sends overlapped
     several requests in flight, retries      a batch that is sent again may fall behind a later one: only records whose sends did not
                                              overlap count (those are in real-time order), the others are shown as information
 
 The screen is one sort: a record is suspect when an earlier one of its client stands at a higher offset. The pair that
-is named is the one with the highest
-offset; whether *some* pair is in definite order is decided exhaustively by linearizable.py.
+is named is the one with the highest offset; whether *some* pair is in definite order is decided exhaustively by
+linearizable.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def _overtaken(history: History) -> DataFrame:
 
 
 def _sends(history: History) -> DataFrame:
-    """Acknowledged records, but for those that were lost: they are reported as lost, and have no place among the others."""
+    """Acknowledged records, but for those that were lost: they are reported as lost, and have no place among the
+    others.
+    """
     sends = history.records.where(f"{ACKNOWLEDGED} and sequence is not null").withColumn("stream", F.expr(_STREAM))
     gone = missing(history)
     return sends if gone is None else sends.join(gone, ["log", "offset", "v"], "left_anti")
@@ -63,8 +65,8 @@ def producer_reorders(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             PRODUCER_REORDER,
             text(
-                "{client} sent {first} at {first_when} and {second} at {second_when}, but they stand in {log} the "
-                "other way round, at offsets {first_offset} and {offset}.",
+                "{client} sent {first} at {first_when} and {second} at {second_when}, but they stand in {log} the other "
+                "way round, at offsets {first_offset} and {offset}.",
                 client=F.col("client"),
                 first=quoted("first_value"),
                 first_when=seconds("first_ns"),

@@ -2,7 +2,8 @@
 
     text("{who} read offset {offset} of {log}", who=process("process", "client"), offset=F.col("offset"), log=log_name())
 
-gives "process 9 (w1.c0) read offset 12 of log-0". A hole that is null says "?", so that a missing detail never swallows the sentence.
+gives "process 9 (w1.c0) read offset 12 of log-0". A hole that is null says "?", so that a missing detail never swallows
+the sentence.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """A Spark session for a small machine: local, offline, quiet, and without a trace.
 
-What Spark does by default and must not do here: write `spark-warehouse`, `metastore_db` or `derby.log` into the
-current directory, listen on
-outside addresses, start a web UI, print to the terminal, run its workers with another interpreter than ours. Everything that it
-writes goes into one private directory that is removed when the session ends; one that a killed process left is removed by the next session.
+What Spark does by default and must not do here: write `spark-warehouse`, `metastore_db` or `derby.log` into the current
+directory, listen on outside addresses, start a web UI, print to the terminal, run its workers with another interpreter
+than ours. Everything that it writes goes into one private directory that is removed when the session ends; one that a
+killed process left is removed by the next session.
 
 Which of the JVM's compilers: for small histories the first one only (20 s of processor time from start to verdict of a
-tiny run, 40 s with both);
-for large ones both (61 s against 120 s for 10^7 records on 2 cores); they meet near 3 * 10^6 rows. The serial collector needs the
-least memory and is as fast as the parallel one on two cores.
+tiny run, 40 s with both); for large ones both (61 s against 120 s for 10^7 records on 2 cores); they meet near 3 * 10^6
+rows. The serial collector needs the least memory and is as fast as the parallel one on two cores.
 """
 
 from __future__ import annotations
@@ -135,9 +134,8 @@ def _configuration(home: Path, heap: str, cores: int | None, *, large: bool) -> 
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Partitions are sized by the number of rows and joins hinted by counted suspects (history.py), so the planner
-        # need not stop and think:
-        # adaptive execution makes a small run half as slow again.
+        # Partitions are sized by the number of rows and joins hinted by counted suspects (history.py), so the planner need
+        # not stop and think: adaptive execution makes a small run half as slow again.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
@@ -150,7 +148,8 @@ def _configuration(home: Path, heap: str, cores: int | None, *, large: bool) -> 
 @contextmanager
 def _environment(home: Path) -> Iterator[None]:
     """What only the environment can tell Spark, for as long as it starts. spark-submit would read a user's own settings
-    and remote sessions from there."""
+    and remote sessions from there.
+    """
     wanted = {
         "SPARK_CONF_DIR": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -2,8 +2,8 @@
 over for less than a minute.
 
 The interval of a lost write reaches from when the record was last known to be there to when it was found missing;
-faults that began first in it come
-first, because what happened right after an acknowledgement is more telling than what happened a minute later.
+faults that began first in it come first, because what happened right after an acknowledgement is more telling than what
+happened a minute later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Windows:
         self._end = np.array([_OPEN if row["healed_ns"] is None else row["healed_ns"] for row in struck], np.int64)
 
     def around(self, since: int | None, until: int | None) -> list[int]:
-        """Ids of the faults at work between two times in ns, the most telling first; None: from the start, to the end."""
+        """Ids of the faults at work between two times in ns, the most telling first; None: from the start, to the
+        end.
+        """
         first = 0 if since is None else since
         last = _OPEN if until is None else max(until, first)
         active = (self._begin <= last) & (self._end >= first)

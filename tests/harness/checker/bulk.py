@@ -1,5 +1,5 @@
-"""Large clean histories, straight into Parquet with NumPy: each record is sent, read by one consumer, and read again
-at the end (three rows per record).
+"""Large clean histories, straight into Parquet with NumPy: each record is sent, read by one consumer, and read again at
+the end (three rows per record).
 
 Sends of a log are invoked 10 us apart and take 1 to 20 ms, so that some thousand overlap; offsets follow an instant
 drawn inside each interval, so the history is linearizable, and within each client they follow the sequence.
@@ -44,9 +44,10 @@ def save_bulk(run_dir: Path, *, records: int, logs: int = 12, run: str = "2026-1
             for table in tables:
                 out.write_table(table, row_group_size=_ROW_GROUP)
                 ops.write_table(_ops(table), row_group_size=_ROW_GROUP)
-            bounds.append({"run": run, "op": 10**12 + log, "phase": "final", "topic": "log", "partition": log,
-            "log_start": 0, "log_end": per,
-                           "read_to": per, "error": None, "invoked_ns": 2 * _FINAL_NS, "completed_ns": 2 * _FINAL_NS + 1})  # fmt: skip
+            bounds.append(
+                {"run": run, "op": 10**12 + log, "phase": "final", "topic": "log", "partition": log, "log_start": 0, "log_end": per,
+                 "read_to": per, "error": None, "invoked_ns": 2 * _FINAL_NS, "completed_ns": 2 * _FINAL_NS + 1}
+            )  # fmt: skip
     with _writer(run_dir, "bounds", BOUNDS) as out:
         out.write_table(pa.Table.from_pylist(bounds, schema=BOUNDS))
     return run_dir
@@ -101,8 +102,8 @@ def _log(run: str, log: int, count: int, rng: np.random.Generator) -> list[pa.Ta
 
 
 def _table(
-    run: str, kind: str, phase: str, log: int, *, op: Ints, client: pa.Array, process: Ints, position: Ints, sequence:
-    pa.Array, offset: Ints, value: pa.Array, invoked: Ints, completed: Ints,
+    run: str, kind: str, phase: str, log: int, *, op: Ints, client: pa.Array, process: Ints, position: Ints,
+    sequence: pa.Array, offset: Ints, value: pa.Array, invoked: Ints, completed: Ints,
 ) -> pa.Table:  # fmt: skip
     rows = len(op)
     columns = {

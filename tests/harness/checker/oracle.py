@@ -150,8 +150,9 @@ class Oracle:
         for late in self.standing:
             earlier = [
                 r for r in self.standing
-                if r.client == late.client and _log(r) == _log(late)
-                and _int(r.sequence) < _int(late.sequence) and _offset(r) > _offset(late)
+                if (r.client, _log(r)) == (late.client, _log(late))
+                and _int(r.sequence) < _int(late.sequence)
+                and _offset(r) > _offset(late)
             ]  # fmt: skip
             if earlier:
                 yield "producer-reorder", late.op

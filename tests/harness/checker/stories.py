@@ -169,7 +169,7 @@ class Story:
         for rows in (self.records, self.ops, self.bounds):
             for index, row in enumerate(rows):
                 if which(row):
-                    rows[index] = type(row)(**{**asdict(row), **values})  # type: ignore[assignment,call-overload]
+                    rows[index] = type(row)(**{**asdict(row), **values})  # type: ignore[call-overload]
                     changed += 1
         return changed
 
@@ -283,8 +283,8 @@ def save_tables(
 
 
 def clean(run: str = "r", *, records: int = 20, partitions: int = 2, **settings: Any) -> Story:
-    """Two clients send `records` to each partition, two at a time and overlapping; one reader follows; a complete
-    final read; a fault healed long before.
+    """Two clients send `records` to each partition, two at a time and overlapping; one reader follows; a complete final
+    read; a fault healed long before.
 
     Record i of partition p: value "log/p/i" at offset i, sent by client w1.p(i % 2) from 100 + 10 i to 115 + 10 i ms.
     """

@@ -20,10 +20,11 @@ point = st.tuples(
 )
 
 
-def sweep(points: list[tuple[int, int, int, int, int]], *, later: bool = True) -> dict[int, tuple[int, int]]:
+def sweep(points: list[tuple[int, int, int, int, int]]) -> dict[int, tuple[int, int]]:
     """x -> (y, completed)"""
     columns = np.array(points, np.int64).reshape(-1, 5).T
-    found = inversions(*columns[:4], columns[4] if later else None)
+    log, slot, invoked, completed, beyond = columns
+    found = inversions(log, slot, invoked, completed, beyond)
     return dict(zip(found.x.tolist(), zip(found.y.tolist(), found.completed.tolist(), strict=True), strict=True))
 
 
@@ -49,18 +50,31 @@ def test_it_finds_every_row_that_was_invoked_after_something_above_it_had_comple
             assert points[y][3] == completed
 
 
-@given(st.lists(st.tuples(small, st.integers(0, 5)), min_size=1, max_size=5))
-@settings(max_examples=200, deadline=None)
-def test_no_inversion_means_that_some_order_of_all_appends_explains_the_offsets(ops: list[tuple[int, int]]) -> None:
-    """Append number i is at offset i: linearizable iff that very order respects real time; any search over orders finds no other."""
-    intervals = [(begin, begin + length) for begin, length in ops]
-    orders = [
-        order for order in permutations(range(len(ops)))
-        if all(not intervals[b][1] < intervals[a][0] for place, a in enumerate(order) for b in order[place + 1 :]) and
-        list(order) == sorted(order)
-    ]  # fmt: skip
-    points = [(0, 2 * offset + 1, begin, end, OPEN) for offset, (begin, end) in enumerate(intervals)]
-    assert bool(sweep(points)) == (not orders)
+interval = st.tuples(small, st.integers(0, 5)).map(lambda drawn: (drawn[0], drawn[0] + drawn[1]))
+
+
+@given(st.lists(interval, max_size=4), st.lists(st.tuples(interval, st.integers(0, 3)), max_size=2))
+@settings(max_examples=300, deadline=None)
+def test_no_inversion_means_that_some_order_in_time_explains_every_answer(
+    appends: list[tuple[int, int]], reads: list[tuple[tuple[int, int], int]]
+) -> None:
+    """By the definition: try all orders that respect real time on a log that starts empty. Append i was told offset i."""
+    ops = [(times, "append", offset) for offset, times in enumerate(appends)]
+    ops += [(times, "read", offset) for times, offset in reads if offset < len(appends)]
+    points = [(0, 2 * offset + 1, begin, end, OPEN) for (begin, end), kind, offset in ops if kind == "append"]
+    points += [(0, 2 * offset + 2, NEVER, end, OPEN) for (_, end), kind, offset in ops if kind == "read"]
+    assert (not sweep(points)) == any(_explains(order) for order in permutations(ops))
+
+
+def _explains(order: tuple[tuple[tuple[int, int], str, int], ...]) -> bool:
+    length = 0
+    for place, ((begin, _), kind, offset) in enumerate(order):
+        if any(later[0][1] < begin for later in order[place + 1 :]):
+            return False
+        if (kind == "append" and offset != length) or (kind == "read" and offset >= length):
+            return False
+        length += kind == "append"
+    return True
 
 
 @given(st.lists(point, max_size=12), st.randoms(use_true_random=False))

@@ -1,5 +1,5 @@
-"""Each check must be able to fail: a clean history with one defect gives exactly that anomaly, and its neighbours
-that look alike give none.
+"""Each check must be able to fail: a clean history with one defect gives exactly that anomaly, and its neighbours that
+look alike give none.
 
 All stories are judged in one job, each as a run of its own.
 """
@@ -44,11 +44,11 @@ def drop(story: Story, which: Callable[[Any], bool]) -> int:
 
 
 def final(record: Any, partition: int = 0) -> bool:
-    return record.kind == "poll" and record.phase == "final" and record.partition == partition
+    return bool(record.kind == "poll" and record.phase == "final" and record.partition == partition)
 
 
 def main(record: Any, partition: int = 0) -> bool:
-    return record.kind == "poll" and record.phase == "main" and record.partition == partition
+    return bool(record.kind == "poll" and record.phase == "main" and record.partition == partition)
 
 
 # --- lost-write
@@ -488,21 +488,21 @@ def test_its_lawful_neighbour_gives_none(name: str, conclusions: dict[str, Judge
 def _only(judged: Judged) -> dict[str, Any]:
     rows = judged.anomalies.to_pylist()
     assert len(rows) == 1
-    return rows[0]
+    return dict(rows[0])
 
 
 @pytest.mark.spark
 def test_sentences_say_who_was_told_what_and_what_is_there(conclusions: dict[str, Judged]) -> None:
     assert _only(conclusions["a_record_is_missing_from_the_final_read"])["sentence"] == (
-        'Process 1 (w1.p1) was told at 0.085 s that "log/0/7" is stored in log-0 at offset 7, and after all '
-        "faults had healed nothing was there. "
+        'Process 1 (w1.p1) was told at 0.085 s that "log/0/7" is stored in log-0 at offset 7, '
+        "and after all faults had healed nothing was there. "
         "Faults at work: pause of b1 (fault 1)."
     )
     tail = conclusions["the_tail_was_truncated"].anomalies.to_pylist()
     assert {row["offset"] for row in tail} == {15, 16, 17, 18, 19}
     assert tail[0]["sentence"].startswith(
-        'Process 1 (w1.p1) was told at 0.165 s that "log/0/15" is stored in log-0 at offset 15, and after '
-        "all faults had healed log-0 ended at offset 15."
+        'Process 1 (w1.p1) was told at 0.165 s that "log/0/15" is stored in log-0 at offset 15, '
+        "and after all faults had healed log-0 ended at offset 15."
     )
     assert (
         "log-1 was gone, although the run never deleted it"
@@ -512,8 +512,8 @@ def test_sentences_say_who_was_told_what_and_what_is_there(conclusions: dict[str
         conclusions["the_log_start_moved_although_nothing_may_expire"].anomalies["sentence"][0].as_py()
     )
     assert _only(conclusions["a_failed_send_is_read"])["sentence"].startswith(
-        'Process 900 (w1.d0) read "refused" at offset 20 of log-0 at 9.905 s, although process 60 (w1.p7) '
-        "had been told (NOT_ENOUGH_REPLICAS) that it was not stored."
+        'Process 900 (w1.d0) read "refused" at offset 20 of log-0 at 9.905 s, '
+        "although process 60 (w1.p7) had been told (NOT_ENOUGH_REPLICAS) that it was not stored."
     )
     assert _only(conclusions["a_value_at_two_offsets"])["sentence"].startswith(
         '"log/0/6" stands more than once: offset 6 of log-0, offset 20 of log-0. Process 0 (w1.p0) sent it once.'
