@@ -108,7 +108,7 @@ def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
         read=evidence.read,
         lost=totals.get((LOST_WRITE.name, Severity.VIOLATION), 0),
     )
-    validity, status, reason = _overall(results, counts)
+    validity, status, reason = _with_ending(facts, *_overall(results, counts))
     verdict = Verdict(
         run=facts.run,
         verdict=validity,
@@ -125,9 +125,12 @@ def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
 
 def unjudged(facts: RunFacts, logs: Sequence[tuple[Row, Tally]]) -> Iterator[str]:
     """What could not be judged about losses, in sentences; each makes the verdict unknown."""
-    unplaced = sum(tally.unplaced for _, tally in logs)
+    unplaced = sum(tally.unplaced - tally.found_anyway for _, tally in logs)
     if unplaced:
-        yield f"{unplaced} records were acknowledged without an offset: nobody can say whether they were lost."
+        yield (
+            f"{unplaced} records were acknowledged without an offset and the final read does not contain them: "
+            "nobody can say whether they were lost."
+        )
     elif facts.acks == "0":
         yield "With acks=0 nothing is ever acknowledged: nothing can be said about lost writes."
     for log, tally in logs:
@@ -221,6 +224,15 @@ def _overall(results: Sequence[CheckResult], counts: Counts) -> tuple[str, str, 
     if not results:
         return Validity.UNKNOWN, Status.JUDGED, "no check was enabled"
     return Validity.VALID, Status.JUDGED, None
+
+
+def _with_ending(facts: RunFacts, validity: str, status: str, reason: str | None) -> tuple[str, str, str | None]:
+    """How the run itself ended, put over what its history says: a broken run is never valid, a proof of loss stays one."""
+    if facts.status not in (Status.HARNESS_ERROR, Status.HANG, Status.INTERRUPTED):
+        return validity, status, reason
+    if facts.status != Status.INTERRUPTED and validity == Validity.VALID:
+        validity = Validity.UNKNOWN
+    return validity, facts.status, "; ".join(part for part in (facts.reason, reason) if part) or None
 
 
 def _summaries(rows: Sequence[Row], totals: Mapping[tuple[str, str], int]) -> Iterator[AnomalySummary]:

@@ -46,7 +46,8 @@ class Tally:
 
     sends: int = 0
     acknowledged: int = 0  # with an offset
-    unplaced: int = 0  # acknowledged, without an offset
+    unplaced: int = 0  # acknowledged, without an offset (a broker that had the batch already cannot always tell where)
+    found_anyway: int = 0  # of these, how many the final read contains: values are unique, so they are not lost
     reads: int = 0
     first_final: int | None = None  # lowest and highest process of the final read
     last_final: int | None = None

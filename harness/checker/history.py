@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -99,6 +100,16 @@ class History:
         )
         rows = (row.asDict() for row in counts.collect())
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
+
+    @cached_property
+    def settled(self) -> dict[LogKey, Tally]:
+        """The tallies, with what was acknowledged without an offset looked up by value in the final read."""
+        if not any(tally.unplaced for tally in self.tallies.values()):
+            return self.tallies
+        unplaced = self.records.where("kind = 'send' and outcome = 'ok' and offset is null")
+        found = unplaced.join(self.final_reads.select("log", "v").distinct(), ["log", "v"], "left_semi")
+        counts = {row["log"]: row["count"] for row in found.groupBy("log").count().collect()}
+        return {key: replace(tally, found_anyway=counts.get(tally.log, 0)) for key, tally in self.tallies.items()}
 
     @cached_property
     def log_table(self) -> pa.Table:

@@ -65,7 +65,7 @@ def judge_history(history: History) -> list[Judged]:
     found = [_search(check, history, screened) for check in wanted]
     logs: dict[str, list[tuple[Row, Tally]]] = defaultdict(list)
     for row in history.log_table.to_pylist():
-        logs[row["run"]].append((row, history.tallies[LogKey(row["run"], row["topic"], row["partition"])]))
+        logs[row["run"]].append((row, history.settled[LogKey(row["run"], row["topic"], row["partition"])]))
     faults: dict[str, list[Row]] = defaultdict(list)
     for row in history.faults:
         faults[row["run"]].append(row)

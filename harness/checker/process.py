@@ -86,11 +86,18 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
     began = time.monotonic()
     stored: dict[Path, Stored] = {}
     damaged: dict[Path, HistoryError] = {}
+    holders: dict[str, Path] = {}
     for path in dict.fromkeys(paths):
         try:
-            stored[path] = open_run(path)
+            found = open_run(path)
         except HistoryError as error:
             damaged[path] = error
+            continue
+        holder = holders.setdefault(found.info.run, path)
+        if holder == path:
+            stored[path] = found
+        else:
+            damaged[path] = HistoryError(path, "", f"holds the same run as {holder}")
     try:
         judged = dict(zip(stored, judge(spark, list(stored.values())), strict=True))
     except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well

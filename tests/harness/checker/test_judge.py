@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,23 @@ def test_faults_without_any_record_are_no_data(judged: Callable[..., dict[str, J
     assert story.faults
     verdict = judged(story)["silent"].verdict
     assert (verdict.status, verdict.verdict) == ("no-data", "unknown")
+
+
+@pytest.mark.spark
+def test_a_record_acknowledged_without_an_offset_is_looked_up_by_its_value(
+    judged: Callable[..., dict[str, Judged]],
+) -> None:
+    stories = {name: clean(name) for name in ("there", "gone")}
+    for story in stories.values():
+        place = next(i for i, r in enumerate(story.records) if r.kind == "send" and r.offset == 7 and r.partition == 0)
+        sent = story.records[place]
+        story.records[place] = replace(sent, offset=None)
+        if story.run == "gone":
+            story.records[:] = [r for r in story.records if r.kind == "send" or r.value != sent.value]
+    verdicts = {name: found.verdict for name, found in judged(*stories.values()).items()}
+    assert verdicts["there"].verdict == "valid"
+    assert verdicts["gone"].verdict == "unknown"
+    assert "acknowledged without an offset" in verdicts["gone"].unjudged[0]
 
 
 @pytest.mark.spark
