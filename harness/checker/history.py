@@ -119,7 +119,11 @@ class History:
     @cached_property
     def logs(self) -> DataFrame:
         """The same for Spark; small."""
-        return self.spark.createDataFrame(self.log_table)
+        return self.frame(self.log_table)
+
+    def frame(self, table: pa.Table) -> DataFrame:
+        """A small table for Spark. In one chunk: pyspark 4.3 stops reading a table at an empty chunk and loses what follows, silently."""
+        return self.spark.createDataFrame(table.combine_chunks())
 
     @cached_property
     def ledger(self) -> DataFrame:

@@ -196,7 +196,7 @@ def early_ends(history: History) -> DataFrame:
 
 def _early_ends(history: History) -> DataFrame:
     asked = (
-        history.spark.createDataFrame(history.bounds)
+        history.frame(history.bounds)
         .where("log_end is not null")
         .withColumn("log", F.expr(LOG))
         .selectExpr(
