@@ -26,6 +26,7 @@ UsePAM no
 StrictModes no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
+SetEnv HOME={home}
 """
 READY_SECONDS = 30.0
 
