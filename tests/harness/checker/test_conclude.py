@@ -129,7 +129,8 @@ def test_an_expected_violation_is_invalid_all_the_same() -> None:
             {},
             Tally(sends=3, acknowledged=2, unplaced=1, reads=2),
             None,
-            "1 records were acknowledged without an offset and the final read does not contain them: nobody can say whether they were lost.",
+            "1 records were acknowledged without an offset and the final read does not contain them: "
+            "nobody can say whether they were lost.",
         ),
         (
             {},
