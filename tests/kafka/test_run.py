@@ -120,8 +120,9 @@ def test_a_command_beside_a_cluster_gets_its_bootstrap_and_hands_its_code_throug
     assert "brokers: [1, 2, 3]" in ran.stdout
 
 
-def test_data_that_a_configuration_gives_up_is_found_lost(tmp_path: Path) -> None:
-    ran = krash("run", "examples/unclean.yaml", "--seed", "1", "--out", tmp_path, "--json")
+@pytest.mark.parametrize("example", ["unclean", "acks-1"])
+def test_data_that_a_configuration_gives_up_is_found_lost(tmp_path: Path, example: str) -> None:
+    ran = krash("run", f"examples/{example}.yaml", "--seed", "1", "--out", tmp_path, "--json")
     assert ran.code == 1
     assert ran.answer["verdict"] == "invalid"
     lost = {anomaly["type"]: anomaly for anomaly in ran.answer["anomalies"]}["lost-write"]
