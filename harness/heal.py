@@ -6,11 +6,12 @@ backend outlive a SIGKILL of krash, and rules on SSH hosts outlive everything.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from harness import plugins
 from harness.history.rundir import read_run_info
-from harness.plugins import Group
+from harness.plugins import Group, PluginError
 
 
 def heal_runs(directory: Path | None) -> int:
@@ -21,7 +22,11 @@ def heal_runs(directory: Path | None) -> int:
         removed += plugins.load(Group.BACKENDS, info.spec["backend"]).sweep(info.run)
     else:
         for name in plugins.registered(Group.BACKENDS):
-            backend = plugins.load(Group.BACKENDS, name)
+            try:
+                backend = plugins.load(Group.BACKENDS, name)
+            except PluginError as error:
+                print(f"krash: backend {name} was left out: {error}", file=sys.stderr)
+                continue
             for run in sorted({leftover.run for leftover in backend.leftovers()}):
                 removed += backend.sweep(run)
     for what in removed:
