@@ -81,10 +81,10 @@ verb_fetch() { # a tar of the path, its top named "it"; nothing when it is missi
 }
 verb_follow() { # path, inode, bytes read so far: "INODE FROM", then what is new
     path=$(inside "$1") || exit
-    [ -e "$path" ] || { echo "0 0"; return; }
-    now=$(stat -c %i "$path")
+    found=$(stat -c '%i %s' "$path" 2>/dev/null) || { echo "0 0"; return; } # not there yet, or just being rotated
+    now=${found% *} size=${found#* }
     from=$3
-    { [ "$now" = "$2" ] && [ "$(stat -c %s "$path")" -ge "$from" ]; } || from=0
+    { [ "$now" = "$2" ] && [ "$size" -ge "$from" ]; } || from=0
     echo "$now $from"
     tail -c "+$((from + 1))" "$path" | head -c 262144
 }
