@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
@@ -110,7 +111,7 @@ class ClientGroup:
             if isinstance(code, BaseException):
                 await self.nodes[name].kill()
                 raise ClientDied(f"client {name} did not end within {STOP_DEADLINE:g} s of being asked to: {code}")
-            if code not in (0, None):
+            if code not in (0, None, -signal.SIGTERM):  # the last: asked to end before it had begun to listen
                 raise ClientDied(self._obituary(name, Gone(code=code)))
 
     async def _stop_following(self) -> None:

@@ -111,6 +111,17 @@ def test_stop_tells_of_a_client_that_ended_badly() -> None:
     asyncio.run(scenario())
 
 
+def test_a_client_that_was_stopped_before_it_listened_is_no_error() -> None:
+    async def scenario() -> None:
+        nodes = {"w1": FakeNode()}
+        nodes["w1"].code_on_stop = -15
+        group = group_of(nodes, [])
+        await group.start()
+        await group.stop()
+
+    asyncio.run(scenario())
+
+
 def test_a_final_reader_that_does_not_end_is_killed() -> None:
     async def scenario() -> None:
         nodes = {"w1": FakeNode()}

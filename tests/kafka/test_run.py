@@ -69,15 +69,9 @@ def test_checking_and_reporting_again_give_the_same(healthy: dict[str, Any]) -> 
 
 
 def test_the_same_seed_gives_the_same_plan_and_a_replay_takes_it_again(tmp_path: Path) -> None:
-    flags = (
-        "--nemesis",
-        "pause,partition",
-        *SHORT,
-        "--set",
-        "nemesis.mix.interval=3s",
-        "--set",
-        "nemesis.mix.quiet=1s",
-    )
+    flags = ["--nemesis", "pause,partition", *SHORT]
+    for setting in ("interval=2s", "quiet=500ms", "start_after=1s", "duration=[500ms, 1s]"):
+        flags += ["--set", f"nemesis.mix.{setting}"]
     first = Path(krash("run", *flags, "--seed", "7", "--out", tmp_path).answer["run_dir"])
     second = Path(krash("run", *flags, "--seed", "7", "--out", tmp_path).answer["run_dir"])
     replayed = Path(krash("run", "--replay", first, "--json", "--out", tmp_path).answer["run_dir"])
