@@ -62,19 +62,6 @@ def test_the_verdict_does_not_depend_on_how_rows_are_stored_or_work_is_cut(
 
 
 @pytest.mark.spark
-def test_the_verdict_does_not_depend_on_whether_plans_are_compiled(
-    judged: Callable[..., dict[str, Judged]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "a_record_is_missing_from_the_final_read"
-    enabled = {"enabled": ["lost-write", "nonlinearizable-log"]}
-    story = DEFECTS[name][0](name)
-    story.checks = enabled
-    first = judged(story)
-    monkeypatch.setattr(tables, "SMALL_ROWS", 1)
-    assert told(judged(story)[name]) == told(first[name])
-
-
-@pytest.mark.spark
 def test_a_verdict_is_written_whole(judged: Callable[..., dict[str, Judged]], tmp_path: Path) -> None:
     from harness.checker.judge import write
 
@@ -113,3 +100,16 @@ def test_one_run_twice_is_refused(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="two of the given directories hold the same run"):
         judge(spark, [open_run(clean("twin").save(tmp_path / name)) for name in "ab"])
     assert judge(spark, []) == []
+
+
+@pytest.mark.spark
+def test_the_verdict_does_not_depend_on_whether_plans_are_compiled(
+    judged: Callable[..., dict[str, Judged]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "a_record_is_missing_from_the_final_read"
+    enabled = {"enabled": ["lost-write", "nonlinearizable-log"]}
+    story = DEFECTS[name][0](name)
+    story.checks = enabled
+    first = judged(story)
+    monkeypatch.setattr(tables, "SMALL_ROWS", 1)
+    assert told(judged(story)[name]) == told(first[name])
