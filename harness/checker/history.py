@@ -1,5 +1,4 @@
-"""Histories as Spark sees them: the tables of one run, of a night of runs, or of ten thousand tiny ones, all keyed by
-run.
+"""Histories as Spark sees them: the tables of one run, of a night of runs, or of ten thousand tiny ones, all keyed by run.
 
 Nothing here loops over runs. Every record gets two 64-bit keys, because hashing, shuffling and aggregating fixed-width
 numbers is several times faster than strings:
@@ -192,9 +191,7 @@ class History:
         )
 
     def _with_final(self, records: DataFrame) -> DataFrame:
-        """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the
-        last reading counts.
-        """
+        """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the last reading counts."""
         if all(tally.first_final == tally.last_final for tally in self.tallies.values()):
             return records.withColumn("final", F.expr("phase = 'final' and kind = 'poll'"))
         last = F.broadcast(self.logs.select("log", "final_process"))
