@@ -45,9 +45,7 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Successes:
-    """Of one log: when ops that succeeded were invoked (sorted, rounded down to `grain_ns`), and the earliest
-    completion of each grain.
-    """
+    """Of one log: when ops that succeeded were invoked (sorted, rounded down to `grain_ns`), and the earliest completion of each grain."""
 
     write: bool
     grain_ns: int
@@ -105,9 +103,7 @@ def waits(faults: Iterable[Mapping[str, Any]], logs: Mapping[int, Sequence[Succe
 
 
 def longest(found: Iterable[Wait]) -> dict[int, tuple[float | None, float | None]]:
-    """fault -> seconds without writes and without reads, on the partition that waited longest; None: for good, or
-    nobody ever did.
-    """
+    """fault -> seconds without writes and without reads, on the partition that waited longest; None: for good, or nobody ever did."""
     by_fault: dict[int, dict[bool, list[float | None]]] = {}
     for wait in found:
         by_fault.setdefault(wait.fault, {True: [], False: []})[wait.write].append(wait.seconds)

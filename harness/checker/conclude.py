@@ -38,9 +38,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What one check found in all runs. Rows are FINDINGS plus `total`: how many there are of that run, type and
-    severity.
-    """
+    """What one check found in all runs. Rows are FINDINGS plus `total`: how many there are of that run, type and severity."""
 
     check: Check
     seconds: float

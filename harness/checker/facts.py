@@ -1,5 +1,4 @@
-"""What a checker has to know about a run besides its rows: what the settings promise, what the run deleted, how far the
-final read got.
+"""What a checker has to know about a run besides its rows: what the settings promise, what the run deleted, how far the final read got.
 
 One row per log (a topic-partition of a run), small enough to be broadcast to every big table. From run.json, the final
 bounds and a few counts per log ("tallies"); plain Python, so that the rules can be read and tested without Spark.
@@ -139,9 +138,7 @@ def log_rows(
     final_bounds: Iterable[Mapping[str, Any]],
     faults: Iterable[Mapping[str, Any]],
 ) -> pa.Table:
-    """The LOGS row of every log that has records. `final_bounds`: BOUNDS rows of the final phase; `faults`: FAULTS
-    rows.
-    """
+    """The LOGS row of every log that has records. `final_bounds`: BOUNDS rows of the final phase; `faults`: FAULTS rows."""
     bounds: dict[LogKey, list[Mapping[str, Any]]] = {}
     for row in final_bounds:
         bounds.setdefault(LogKey(row["run"], row["topic"], row["partition"]), []).append(row)

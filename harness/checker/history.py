@@ -1,5 +1,4 @@
-"""Histories as Spark sees them: the tables of one run, of a night of runs, or of ten thousand tiny ones, all keyed by
-run.
+"""Histories as Spark sees them: the tables of one run, of a night of runs, or of ten thousand tiny ones, all keyed by run.
 
 Nothing here loops over runs. Every record gets two 64-bit keys, because hashing, shuffling and aggregating fixed-width
 numbers is several times faster than strings:
@@ -23,17 +22,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
+from harness.checker.session import scratch
 from harness.history.reading import History as Stored
 from harness.history.tables import TABLES
 
@@ -41,6 +42,8 @@ RANGE_BITS = 16
 ROWS_PER_PARTITION = 500_000
 ROWS_PER_BUNDLE = 1 << 17
 SMALL_ROWS = 200_000
+FEW_FILES = 8
+ROWS_WORTH_A_FILE = 50_000
 BROADCAST_ROWS = 1_000_000
 
 LOG = "xxhash64(run, topic, partition)"
@@ -199,9 +202,7 @@ class History:
         )
 
     def _with_final(self, records: DataFrame) -> DataFrame:
-        """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the
-        last reading counts.
-        """
+        """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the last reading counts."""
         if all(tally.first_final == tally.last_final for tally in self.tallies.values()):
             return records.withColumn("final", F.expr("phase = 'final' and kind = 'poll'"))
         last = F.broadcast(self.logs.select("log", "final_process"))
@@ -259,11 +260,7 @@ def values(history: History) -> DataFrame:
 @contextmanager
 def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
     """Runs whose files were checked (harness.history.reading.open_run), as one history."""
-    reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
-    ops, records = (
-        reader.schema(_schema(name)).parquet(*[str(path.resolve()) for run in stored for path in run.files[name]])
-        for name in ("ops", "records")
-    )
+    ops, records = (_scanned(spark, name, stored) for name in ("ops", "records"))
     bounds, faults = (pa.concat_tables([run.table(name) for run in stored]) for name in ("bounds", "faults"))
     history = History(
         spark,
@@ -280,8 +277,25 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         history.close()
 
 
-def _schema(name: str) -> StructType:
-    return from_arrow_schema(TABLES[name].schema)
+def _scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFrame:
+    """A table of all runs. Many small files are gathered into one first, because every pass opens every file again (some ms each)."""
+    files = [path for run in stored for path in run.files[name]]
+    if len(files) > FEW_FILES and sum(run.rows[name] for run in stored) < len(files) * ROWS_WORTH_A_FILE:
+        files = [_gathered(scratch(spark) / f"{name}.parquet", files, TABLES[name].schema)]
+    reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
+    return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[str(path.resolve()) for path in files])
+
+
+def _gathered(to: Path, files: Sequence[Path], schema: pa.Schema) -> Path:
+    with pq.ParquetWriter(to, schema) as out:
+        pending: list[pa.Table] = []
+        for path in files:
+            pending.append(pq.read_table(path, columns=schema.names, partitioning=None).cast(schema))
+            if sum(table.num_rows for table in pending) >= ROWS_PER_PARTITION:
+                out.write_table(pa.concat_tables(pending))
+                pending.clear()
+        out.write_table(pa.concat_tables([schema.empty_table(), *pending]))
+    return to
 
 
 def _tune(spark: SparkSession, partitions: int, *, small: bool) -> None:

@@ -104,9 +104,7 @@ def write(run_dir: Path, judged: Judged) -> None:
 
 
 def _screen(checks: Sequence[Check], history: History) -> tuple[dict[Search, Screened], Counter[str]]:
-    """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over
-    the ledger.
-    """
+    """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over the ledger."""
     read: Counter[str] = Counter()
     screened: dict[Search, Screened] = {}
     tables: dict[Callable[[History], DataFrame], list[Search]] = {offsets: []}
@@ -149,9 +147,7 @@ def _search(check: Check, history: History, screened: Mapping[Search, Screened])
 
 
 def _first_of_each(findings: DataFrame) -> DataFrame:
-    """The first rows of each run and severity, in an order that does not depend on how rows were stored; with
-    `total`.
-    """
+    """The first rows of each run and severity, in an order that does not depend on how rows were stored; with `total`."""
     group = Window.partitionBy("run", "severity")
     ranked = group.orderBy("topic", "partition", "offset", "value", "ops", "from_ns", "sentence")
     return (

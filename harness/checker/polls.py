@@ -27,9 +27,7 @@ _WALK = "xxhash64(run, process, topic, partition)"
 
 
 def steps(history: History) -> DataFrame:
-    """Pairs of consecutive reads of one process in one log that are not offset after offset; kept, since two checks
-    read it.
-    """
+    """Pairs of consecutive reads of one process in one log that are not offset after offset; kept, since two checks read it."""
     return history.once(_steps)
 
 
@@ -95,9 +93,7 @@ end
 
 
 def _numbered(history: History, suspects: DataFrame) -> DataFrame:
-    """Every known offset of the suspects' logs: whether its record is `present` in the log, and how many are `below`
-    it.
-    """
+    """Every known offset of the suspects' logs: whether its record is `present` in the log, and how many are `below` it."""
     logs = F.broadcast(suspects.select("log").distinct())
     below = Window.partitionBy("log").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     return (

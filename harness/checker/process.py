@@ -1,5 +1,4 @@
-"""The judge as a process of its own, started while the workload runs so that the verdict follows the drain within
-seconds.
+"""The judge as a process of its own, started while the workload runs so that the verdict follows the drain within seconds.
 
     $ python -m harness.checker.process --nice 10
     {"ready": true, "seconds": 6.1}                                                   the session is warm
@@ -72,9 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
-    """One answer per run directory of a request, in its order; a damaged run does not keep the others from being
-    judged.
-    """
+    """One answer per run directory of a request, in its order; a damaged run does not keep the others from being judged."""
     from harness.checker.judge import judge, write
 
     try:

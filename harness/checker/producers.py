@@ -40,9 +40,7 @@ def _overtaken(history: History) -> DataFrame:
 
 
 def _sends(history: History) -> DataFrame:
-    """Acknowledged records, but for those that were lost: they are reported as lost, and have no place among the
-    others.
-    """
+    """Acknowledged records, but for those that were lost: they are reported as lost, and have no place among the others."""
     sends = history.records.where(f"{ACKNOWLEDGED} and sequence is not null").withColumn("stream", F.expr(_STREAM))
     gone = missing(history)
     return sends if gone is None else sends.join(gone, ["log", "offset", "v"], "left_anti")

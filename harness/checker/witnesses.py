@@ -32,9 +32,7 @@ class Windows:
         self._end = np.array([_OPEN if row["healed_ns"] is None else row["healed_ns"] for row in struck], np.int64)
 
     def around(self, since: int | None, until: int | None) -> list[int]:
-        """Ids of the faults at work between two times in ns, the most telling first; None: from the start, to the
-        end.
-        """
+        """Ids of the faults at work between two times in ns, the most telling first; None: from the start, to the end."""
         first = 0 if since is None else since
         last = _OPEN if until is None else max(until, first)
         active = (self._begin <= last) & (self._end >= first)

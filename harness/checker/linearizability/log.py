@@ -44,8 +44,7 @@ class Inversions(NamedTuple):
 def inversions(
     log: Int64s, slot: Int64s, invoked: Int64s, completed: Int64s, later: Int64s | None = None
 ) -> Inversions:
-    """All x for which some y of the same log has slot[x] < slot[y] and completed[y] < invoked[x]; y is the earliest
-    such.
+    """All x for which some y of the same log has slot[x] < slot[y] and completed[y] < invoked[x]; y is the earliest such.
 
     Rows may come in any order. `later[i]`: earliest completion among rows of the same log that are not in this piece
     and have a higher slot than row i (`OPEN`: none). No rows, no inversions.
@@ -69,8 +68,7 @@ def inversions(
 
 
 def _earliest_from(logs: Int64s, completed: Int64s) -> Int64s:
-    """For each row the row of the earliest completion among itself and the later rows of its log; rows are sorted by
-    log.
+    """For each row the row of the earliest completion among itself and the later rows of its log; rows are sorted by log.
 
     A running minimum from the end over many logs at once: ranks are made so that every rank of a log lies above all
     ranks of the logs before it, hence what was carried over from the next log always loses.

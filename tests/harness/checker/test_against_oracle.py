@@ -17,9 +17,7 @@ RUNS = 300
 
 
 def messy(run: str, rng: random.Random) -> Story:
-    """A log with some order in it, and anything wrong with it: times, offsets, outcomes and reads are drawn almost
-    freely.
-    """
+    """A log with some order in it, and anything wrong with it: times, offsets, outcomes and reads are drawn almost freely."""
     story = Story(run=run)
     values: list[str] = []
     for partition in range(rng.choice((1, 1, 2))):
