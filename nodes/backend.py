@@ -25,6 +25,7 @@ class Capability(StrEnum):
     FILES = "files"  # wipe, copy, truncate
     LIMITS = "limits"  # memory and CPU limits
     CLIENTS = "clients"  # client nodes with the harness's Python
+    WIRE = "wire"  # connections can be led through the wire gate (Network.intercept)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ cut's id as a comment, so that healing never touches anybody else's rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -51,4 +51,17 @@ class Network(Protocol):
 
     async def reaches(self, source: str, destination: str) -> bool:
         """Does a datagram sent at `source` arrive at `destination`? One way only, answered within a second."""
+        ...
+
+    async def intercept(self, at: str, to: Mapping[str, Sequence[int]], *, port: int, mark: int) -> None:
+        """Lead new TCP connections that node `at` opens to these nodes' ports (name -> ports) to `port` of `at` itself.
+
+        Except those of sockets with SO_MARK `mark`. Whoever listens there learns the destination by SO_ORIGINAL_DST.
+        Connections that exist are not touched, so call it before the node's process starts. NodeError where a backend
+        lacks Capability.WIRE.
+        """
+        ...
+
+    def namespace(self, of: str) -> int:
+        """A descriptor of a node's network namespace, for the wire gate to listen and dial in. NodeError without Capability.WIRE."""
         ...

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from nemesis.fault import FAULTS
+from nemesis.races.step import STEPS
+from nemesis.wire.message import MESSAGES
 from nodes.event import EVENTS
+from nodes.metadata_row import METADATA
 from workloads.op import BOUNDS, OPS, RECORDS
 
 
@@ -28,5 +31,10 @@ BOUNDS_TABLE = Table(name="bounds", schema=BOUNDS, order="op")
 FAULTS_TABLE = Table(name="faults", schema=FAULTS, order="fault", key="fault")
 EVENTS_TABLE = Table(name="events", schema=EVENTS, order="at_ns")
 
-ROW_TABLES = {table.name: table for table in (FAULTS_TABLE, EVENTS_TABLE)}  # recorded as rows (rows.RowRecorder)
+MESSAGES_TABLE = Table(name="messages", schema=MESSAGES, order="message")
+METADATA_TABLE = Table(name="metadata", schema=METADATA, order="offset")
+STEPS_TABLE = Table(name="steps", schema=STEPS, order="step", key="step")
+
+# recorded as rows (rows.RowRecorder)
+ROW_TABLES = {table.name: table for table in (FAULTS_TABLE, EVENTS_TABLE, MESSAGES_TABLE, METADATA_TABLE, STEPS_TABLE)}
 TABLES = {table.name: table for table in (OPS_TABLE, RECORDS_TABLE, BOUNDS_TABLE)} | ROW_TABLES

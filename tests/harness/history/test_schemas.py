@@ -11,14 +11,20 @@ import pytest
 
 from harness.history.tables import TABLES
 from nemesis.fault import FAULTS, FaultRow
+from nemesis.races.step import STEPS, Step
+from nemesis.wire.message import MESSAGES, Message
 from nodes.event import EVENTS, Event
+from nodes.metadata_row import METADATA, MetadataRow
 from reports.verdict import ANOMALIES, Anomaly
 from workloads.op import BOUNDS, OPS, RECORDS, Bounds, Op, Record
 
-ROWS = [(Op, OPS), (Record, RECORDS), (Bounds, BOUNDS), (FaultRow, FAULTS), (Event, EVENTS), (Anomaly, ANOMALIES)]
+ROWS = [
+    *((Op, OPS), (Record, RECORDS), (Bounds, BOUNDS), (FaultRow, FAULTS), (Event, EVENTS)),
+    *((Message, MESSAGES), (MetadataRow, METADATA), (Step, STEPS), (Anomaly, ANOMALIES)),
+]
 FITTING = {
     str: {pa.string()},
-    int: {pa.int32(), pa.int64()},
+    int: {pa.int16(), pa.int32(), pa.int64()},
     bool: {pa.bool_()},
     float: {pa.float64()},
     tuple[int, ...]: {pa.list_(pa.int32()), pa.list_(pa.int64())},
