@@ -33,6 +33,7 @@ async def deploy(
     started then is the backend's to remove.
     """
     check(topology)
+    system.check(topology)
     progress(f"adding {len(topology.nodes)} servers and {topology.clients} clients")
     servers = await _together(backend.add(system.request(plan)) for plan in topology.nodes)
     requests = [NodeRequest(name=f"w{number}", role=Role.CLIENT) for number in range(1, topology.clients + 1)]
