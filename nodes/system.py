@@ -7,6 +7,7 @@ A node's disk is home-relative `data/`; configuration `etc/`; logs `log/`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -17,6 +18,15 @@ from nodes.topology import NodePlan, Topology
 
 class SystemUnavailable(Exception):
     """The system under test could not be fetched, configured or started; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuorumState:
+    """What one controller has written down about the quorum: whom it follows or votes for, in which epoch."""
+
+    leader: int  # node id, -1: knows of none
+    epoch: int
+    voted: int  # node id, -1: for nobody
 
 
 class System(Protocol):
@@ -48,6 +58,14 @@ class System(Protocol):
 
     async def last_words(self, node: Node) -> str:
         """Why a node that died by itself did, from the end of its logs: the likely cause, then the lines that say so."""
+        ...
+
+    async def quorum_state(self, node: Node) -> QuorumState | None:
+        """From the node's disk, so also of one that is paused or gone; None when it has written none."""
+        ...
+
+    async def identity(self, node: Node) -> Mapping[str, str]:
+        """What names the node's disk: {"cluster.id": ..., "node.id": "1", "directory.id": ...}; empty when it is wiped."""
         ...
 
     def metadata_level(self, version: str) -> int:

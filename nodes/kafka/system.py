@@ -27,11 +27,12 @@ from nodes.kafka.java import OLDEST, archive_flags, find_java, flags, requiremen
 from nodes.kafka.last_words import last_words
 from nodes.kafka.version import LATEST, metadata_level, release
 from nodes.node import Command, Node, NodeRequest
-from nodes.system import SystemUnavailable
+from nodes.system import QuorumState, SystemUnavailable
 from nodes.topology import NodePlan, ServerRole, Topology
 
 CACHE: Final = "kafka"  # mount names
 UNPACKED: Final = "kafka-unpacked"
+QUORUM_STATE: Final = "data/__cluster_metadata-0/quorum-state"
 BROKER_HEAP_MIB, CONTROLLER_HEAP_MIB = 256, 192
 
 
@@ -123,6 +124,15 @@ class KafkaSystem:
     async def last_words(self, node: Node) -> str:
         texts = [await node.read(path) for path in (log_config.FILE, "log/stdout.log") if await node.exists(path)]
         return last_words(text.decode(errors="replace") for text in texts)
+
+    async def quorum_state(self, node: Node) -> QuorumState | None:
+        if not await node.exists(QUORUM_STATE):
+            return None
+        return disk.quorum_state((await node.read(QUORUM_STATE)).decode())
+
+    async def identity(self, node: Node) -> Mapping[str, str]:
+        path = f"data/{disk.META}"
+        return disk.parse((await node.read(path)).decode()) if await node.exists(path) else {}
 
     def metadata_level(self, version: str) -> int:
         return metadata_level(version)
