@@ -104,9 +104,7 @@ class Drainer:
         self._settings, self._recorder, self._bootstrap = settings, context.recorder, context.bootstrap
         self._stop, self._waiting, self._deadline = context.stop, waiting, deadline
         self._process = context.recorder.new_process()
-        self._watcher: Consumer | None = (
-            None  # of high watermarks; the reader itself is told the last stable offset only
-        )
+        self._watcher: Consumer | None = None  # of high watermarks; the reader is told the last stable offset
 
     def run(self) -> None:
         config = clients.drain_config(self._bootstrap, self.client, self._settings)

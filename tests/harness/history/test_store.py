@@ -27,6 +27,11 @@ from workloads.op import OpKind, Outcome, Phase
 from workloads.workload import Reads
 
 
+def written(rows: dict[str, int]) -> dict[str, int]:
+    """The tables that have rows."""
+    return {table: count for table, count in rows.items() if count}
+
+
 def some_of_everything(run: Run) -> None:
     """Writer 1: two acknowledged sends, one failed, one unknown, one never completed, one poll, one bounds."""
     with run.recorder() as recorder:
@@ -78,7 +83,7 @@ def rows(run: Run, table: str) -> list[dict[str, Any]]:
 def test_records_repeat_what_their_op_knows(run: Run) -> None:
     some_of_everything(run)
     finished = finish(run.path)
-    assert {table: count for table, count in finished.rows.items() if count} == {"ops": 7, "records": 7, "bounds": 1}
+    assert written(finished.rows) == {"ops": 7, "records": 7, "bounds": 1}
     assert (finished.never_completed, finished.torn, finished.already) == (1, {}, False)
     ops, records = rows(run, "ops"), rows(run, "records")
     assert [op["outcome"] for op in ops] == ["ok", "ok", "fail", "info", "info", "ok", "ok"]
@@ -294,7 +299,7 @@ def test_a_crash_of_finish_at_any_step_is_made_good(run: Run, step: str, monkeyp
         patched.setattr(shutil, "rmtree", crashing_rmtree)
         with pytest.raises(Crash):
             finish(run.path)
-    assert recover(run.path).rows == {"ops": 7, "records": 7, "bounds": 1, "faults": 0, "events": 0}
+    assert written(recover(run.path).rows) == {"ops": 7, "records": 7, "bounds": 1}
     assert not (run.path / "journal.merged").exists()
     assert len(rows(run, "records")) == 7
 
