@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from dataclasses import replace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,19 @@ from harness.history.rows import RowRecorder
 from harness.history.rundir import JOURNAL, read_run_info, update_run_info
 from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
 from harness.plugins import Group
+from harness.race_order import Order
 from harness.replayed import replayed
 from harness.spec import Spec
 from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
 from nemesis.runner import Nemesis, Reports
 from nemesis.schedule import make_plan
+from nemesis.wire.gate import Gate
 from nodes.backend import Backend
 from nodes.cluster import Cluster, NotReached
 from nodes.deploy import deploy
 from nodes.event import Event, EventKind
+from nodes.topology import Topic, Topology
 from workloads.op import Phase
 
 FINAL_MARGIN = 30.0  # seconds the final reader may take beyond the drain's own limit
@@ -52,7 +56,8 @@ class Deployment:
         self.spec = Spec.model_validate(self.info.spec)
         self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
         self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
-        self.topology = self.spec.topology(type(self.system).default_version())
+        self.order = Order.of_run(self.spec, self.info.more["race"]) if self.purpose == "race" else None
+        self.topology = self.order.topology() if self.order else self.spec.topology(type(self.system).default_version())
         self.journal = directory / JOURNAL
         self.replay = replayed(directory)
         self.choices = Choices(
@@ -62,6 +67,7 @@ class Deployment:
         )
         self.clients: ClientGroup | None = None
         self.nemesis: Nemesis | None = None
+        self.gate: Gate | None = None
         named = {"run": self.run, "clock": self.backend.clock, "writer": DRIVER}
         self._events = RowRecorder(self.journal, EVENTS_TABLE, **named)
         self._faults = RowRecorder(self.journal, FAULTS_TABLE, **named)
@@ -81,6 +87,14 @@ class Deployment:
         controllers, brokers = len(self.topology.controllers), len(self.topology.brokers)
         metadata = f" (metadata.version {self.spec.metadata_version})" if self.spec.metadata_version else ""
         return f"{_count(controllers, 'controller')}, {_count(brokers, 'broker')}, {self.spec.system_name} {versions}{metadata}"
+
+    def record_fault(self, row: FaultRow) -> None:
+        self._faults.write(row)
+
+    def add_topic(self, topic: Topic) -> None:
+        """A race made one more topic: the final read and the checker must know it."""
+        self.topology = replace(self.topology, topics=(*self.topology.topics, topic))
+        update_run_info(self.directory, topics=topic_facts(self.topology))
 
     def _on_event(self, event: Event) -> None:
         self._events.write(event)
@@ -146,7 +160,7 @@ class Deployment:
         update_run_info(self.directory, plan=[planned.as_json() for planned in plan])
 
         def record(row: FaultRow) -> None:
-            self._faults.write(row)
+            self.record_fault(row)
             on_fault(row)
 
         def resolved(fault: int, what: dict[str, Any]) -> None:
@@ -198,6 +212,19 @@ class Deployment:
             *(self.system.collect(node, self.directory / "nodes" / name) for name, node in cluster.nodes.items()),
             *(node.fetch("log", self.directory / "nodes" / name / "log") for name, node in cluster.clients.items()),
         )
+
+
+def topic_facts(topology: Topology) -> list[dict[str, Any]]:
+    """Topics as run.json has them."""
+    return [
+        {
+            "name": topic.name,
+            "partitions": topic.partitions,
+            "replication": topic.replication,
+            "config": dict(topic.config),
+        }
+        for topic in topology.topics
+    ]
 
 
 def _count(number: int, word: str) -> str:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from reports.terminal import verdict_lines
 from reports.verdict import Verdict
+from reports.wording import one_line
 
 
 class PhaseDisplay:
@@ -78,6 +79,13 @@ def progress_line(counters: Mapping[str, Any], seconds: float, target: float | N
         if counters.get(name):
             parts.append(f"{int(counters[name]):,} {word}")
     return " · ".join(parts)
+
+
+def step_line(message: Mapping[str, Any]) -> str:
+    """A step of a race that has ended: "kill -9 b2 · b2 gone"."""
+    seen = f" · {message['seen']}" if message.get("seen") else ""
+    mark = "" if message["status"] == "done" else f"{message['status'].upper()}: "
+    return one_line(f"{mark}{message['text']}{seen}", 300)
 
 
 def print_verdict(console: Console, verdict: Verdict, *, report: str | None = None, again: str | None = None) -> None:

@@ -94,12 +94,12 @@ class FaultBook:
         name: str,
         targets: Sequence[str],
         *,
-        undo: list[dict[str, Any]],
+        undo: list[dict[str, Any]] | Callable[[int], list[dict[str, Any]]],
         settings: Mapping[str, Any] | None = None,
     ) -> int:
-        """Before something is broken. Its number."""
+        """Before something is broken. Its number, which `undo` (entries of the heal journal) may need."""
         number = len(self._rows)
-        self.begin(number, undo)
+        self.begin(number, undo(number) if callable(undo) else undo)
         now = self.now_ns()
         self._put(
             FaultRow(
@@ -128,6 +128,9 @@ class FaultBook:
         when = self.now_ns() if at_ns is None else at_ns
         row = self._rows[fault]
         self._put(replace(row, status=FaultStatus.ACTIVE, injecting_ns=row.injecting_ns, proved_ns=when, proof=proof))
+
+    def is_proved(self, fault: int) -> bool:
+        return self._rows[fault].proved_ns is not None
 
     def healing(self, fault: int) -> None:
         self._put(replace(self._rows[fault], healing_ns=self.now_ns()))

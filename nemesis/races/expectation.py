@@ -80,7 +80,7 @@ def _is(given: Any, value: Any) -> bool:
 
 
 def _terms(text: str) -> list[tuple[Callable[[Any, Any], bool], str]]:
-    """">= 3.3, < 3.5" -> [(ge, "3.3"), (lt, "3.5")]. ValueError for what is no comparison."""
+    """ ">= 3.3, < 3.5" -> [(ge, "3.3"), (lt, "3.5")]. ValueError for what is no comparison."""
     found = []
     for term in filter(None, (part.strip() for part in text.split(","))):
         match = _TERM.fullmatch(term)

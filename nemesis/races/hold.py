@@ -1,10 +1,10 @@
 """A wire rule of a race, from arming it to the answer to what it caught.
 
-    stale = await on.hold("AlterPartition", source="b1", where="newIsr contains 2")
-    await on.until(held(stale))
-    await on.release(stale)
-    await on.until(answered(stale))
-    stale.answer.error          "NONE", or "INELIGIBLE_REPLICA"
+stale = await on.hold("AlterPartition", source="b1", where="newIsr contains 2")
+await on.until(held(stale))
+await on.release(stale)
+await on.until(answered(stale))
+stale.answer.error          "NONE", or "INELIGIBLE_REPLICA"
 """
 
 from __future__ import annotations

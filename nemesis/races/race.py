@@ -88,8 +88,11 @@ class Race:
     gate: Callable[[Any], bool] = lambda _: True  # does it need the wire gate, with these parameters?
     client_links: Callable[[Any], bool] = lambda _: False  # does it hold what clients say or hear?
     transactional: bool = False  # the final read is read_committed
+    acks: str = "all"  # what its clients ask for, and so what the checker takes as promised
     servers_may_die: bool = False  # by themselves, as part of the story; otherwise that is an error
     recovery_s: float = 60.0  # how long to wait, after the script, for leaders and full ISRs
+    limit_s: float = 180.0  # a script that takes longer hangs
+    rolls_to: Callable[[Any], Sequence[str]] = lambda _: ()  # other versions that it starts nodes on
     systems: tuple[str, ...] = ()  # what it is shown on: "kafka:3.4.1", "kafka:4.3.1@3.4"
 
     @property

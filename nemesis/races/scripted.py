@@ -129,7 +129,9 @@ class ScriptedClient:
             good, bad = sorted_out(messages)
             ends = [message.offset() for error, message in bad if error.code() == -191]  # _PARTITION_EOF
             reads = columns(good, settings.value_bytes)
-            self._recorder.complete(op, Outcome.FAIL if failure and not good else Outcome.OK, error=failure, reads=reads)
+            self._recorder.complete(
+                op, Outcome.FAIL if failure and not good else Outcome.OK, error=failure, reads=reads
+            )
             offsets += reads.offsets
             values += reads.values
             position = max([position, *(offset + 1 for offset in reads.offsets), *(o for o in ends if o is not None)])

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from workloads import clients
-from workloads.op import Outcome, Phase
+from workloads.op import OpKind, Outcome, Phase
 from workloads.outcomes import error_name, outcome_of_send
 from workloads.settings import Settings
 from workloads.workload import Recorder
@@ -59,6 +59,8 @@ class ScriptedProducer:
         self.client = client
         self._settings, self._recorder = settings, recorder
         self._transactional = transactional_id is not None
+        self._transaction: int | None = None  # op id of the begin of the one that is open
+        self._process = recorder.new_process()  # begins and ends
         config = clients.producer_config(bootstrap, client, settings)
         if transactional_id is not None:
             config |= {"transactional.id": transactional_id}
@@ -92,6 +94,7 @@ class ScriptedProducer:
             processes=processes,
             sequences=sequences,
             values=values,
+            transaction=self._transaction,
         )
         for op, process, value in zip(ops, processes, values, strict=True):
             try:
@@ -120,15 +123,28 @@ class ScriptedProducer:
         return whole.as_json()
 
     def begin(self) -> None:
+        op = self._invoke(OpKind.BEGIN)
         self._producer.begin_transaction()
+        self._recorder.complete(op, Outcome.OK)
+        self._transaction = op
 
     def end(self, commit: bool, within: float) -> str | None:
-        """The error that the client was told, None when it was told of success."""
+        """The error that the client was told, None when it was told of success. An error says nothing about what happened."""
+        op = self._invoke(OpKind.COMMIT if commit else OpKind.ABORT)
+        error = None
         try:
             (self._producer.commit_transaction if commit else self._producer.abort_transaction)(within)
         except KafkaException as failure:
-            return error_name(failure.args[0])
-        return None
+            error = error_name(failure.args[0])
+            self._process = self._recorder.new_process()
+        self._recorder.complete(op, Outcome.OK if error is None else Outcome.INFO, error=error)
+        self._transaction = None
+        return error
+
+    def _invoke(self, kind: OpKind) -> int:
+        return self._recorder.invoke(
+            client=self.client, kind=kind, phase=Phase.MAIN, process=self._process, transaction=self._transaction
+        )
 
     def close(self) -> None:
         self._closing.set()
