@@ -60,6 +60,7 @@ class Cluster:
         self._starting: set[str] = set()
         self._last: ClusterView | None = None
         self._guards: dict[str, asyncio.Task[None]] = {}
+        self._connections: list[Connection] = []  # that `connect` handed out
         for plan in self.topology.nodes:
             self.versions.setdefault(plan.name, plan.version)
 
@@ -186,8 +187,13 @@ class Cluster:
 
     # what single nodes say
     async def connect(self, name: str, *, via: str | None = None, timeout: float = 5) -> Connection:
-        """A raw connection to a node's protocol; `via` a client or server node, out of that one's network (and through its gate)."""
-        return await inquiry.connect(self, name, via=via, timeout=timeout)
+        """A raw connection to a node's protocol; `via` a client or server node, out of that one's network (and through its gate).
+
+        Closed with the cluster, if not before. Unreachable when there is no answer within `timeout` seconds.
+        """
+        connection = await inquiry.connect(self, name, via=via, timeout=timeout)
+        self._connections.append(connection)
+        return connection
 
     async def offset(self, topic: str, partition: int, at: At = At.LATEST, *, on: str | None = None) -> Offset:
         """An offset as a broker tells it: of the leader, or of the one named (which only At.END and At.OWN_START do not mind)."""
@@ -284,6 +290,8 @@ class Cluster:
     async def close(self) -> None:
         """Stop watching. The nodes are the backend's."""
         await self.observer.close()
+        for connection in self._connections:
+            connection.close()
         for task in self._guards.values():
             task.cancel()
         await asyncio.gather(*self._guards.values(), return_exceptions=True)

@@ -62,7 +62,7 @@ class Connection:
         self._correlation = 0
 
     @classmethod
-    async def open(cls, host: str, port: int, *, timeout: float, socket: Makesocket.socket | None = None) -> Self:
+    async def open(cls, host: str, port: int, *, timeout: float, dial: MakeSocket | None = None) -> Self:
         """Connect and learn what the server speaks, all within `timeout` seconds. Unreachable otherwise.
 
         dial: makes the TCP socket to connect with, for one that belongs to a node's network; None: the harness's own.

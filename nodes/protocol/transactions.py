@@ -11,7 +11,9 @@ one (KAFKA-17754); version 5 (transaction.version 2) bumps the epoch with every 
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -32,6 +34,15 @@ from nodes.protocol.requests import Declined, error_name, milliseconds
 from nodes.protocol.transaction_state import DescribeTransactionsResponse
 
 GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
+RETRY_S: Final = 0.1
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.not_coordinator,  # also from one that has not loaded its partition yet
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.concurrent_transactions,
+    }
+)
 BUMPS_EPOCH: Final = 5  # EndTxn version of transaction.version 2
 
 
@@ -64,20 +75,25 @@ async def coordinator(connection: Connection, key: str, *, kind: int, timeout: f
 async def begin(
     connection: Connection, transactional_id: str | None, *, transaction_timeout: float = 60.0, timeout: float
 ) -> Writer:
-    """InitProducerId: a producer id and epoch, fencing earlier ones of that transactional id. Declined with the error.
+    """InitProducerId: a producer id and epoch, fencing earlier ones of that transactional id.
 
+    A coordinator that is still loading, or ending an earlier transaction, is asked again for `timeout` seconds; then Declined has its error.
     transactional_id: None for an idempotent producer without transactions. transaction_timeout: seconds.
     """
     request = InitProducerIdRequest(
         transactional_id=None if transactional_id is None else TransactionalId(transactional_id),
         transaction_timeout=milliseconds(transaction_timeout),
     )
-    answer = await connection.ask(request, InitProducerIdResponse, timeout=timeout)
-    if answer.error_code is not ErrorCode.none:
-        raise Declined(f"no producer id for {transactional_id}", answer.error_code, None)
-    return Writer(
-        producer_id=int(answer.producer_id), epoch=int(answer.producer_epoch), transactional_id=transactional_id
-    )
+    until = time.monotonic() + timeout
+    while True:
+        answer = await connection.ask(request, InitProducerIdResponse, timeout=timeout)
+        if answer.error_code is ErrorCode.none:
+            return Writer(
+                producer_id=int(answer.producer_id), epoch=int(answer.producer_epoch), transactional_id=transactional_id
+            )
+        if answer.error_code not in _PASSING or time.monotonic() > until:
+            raise Declined(f"no producer id for {transactional_id}", answer.error_code, None)
+        await asyncio.sleep(RETRY_S)
 
 
 async def add_partitions(
