@@ -109,6 +109,9 @@ class Stage:
         deployment = self.deployment
         async with self.phase("workload"):
             await self._workload()
+        if (gate_died := deployment.gate_death()) is not None:
+            self.line.send(type="note", text=f"no nodes can reach each other any more, nothing is drained: {gate_died}")
+            return
         async with self.phase("heal", "waiting for leaders and full ISRs"):
             missing = await deployment.recover()
             if missing is not None:
@@ -129,7 +132,11 @@ class Stage:
         faults = asyncio.create_task(deployment.run_nemesis(self._fault))
         death = asyncio.create_task(deployment.clients.first_exit())
         interrupt = asyncio.create_task(self.interrupt.wait())
-        await asyncio.wait([faults, death, interrupt], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [faults, death, interrupt]
+        ends += [deployment.gate.died] if deployment.gate is not None else []
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if (gate_died := deployment.gate_death()) is not None:
+            self.spoil(gate_died)
         if interrupt.done():
             self._interrupted("before its time limit; judged by what was recorded until then")
         if death.done():
