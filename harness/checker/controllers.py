@@ -15,6 +15,7 @@ Source: KAFKA-15489 and KIP-835/check-quorum (fixed in 3.7) for two controllers;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
     from harness.checker.history import History
 
 RECENT_NS = 5_000_000_000  # what happened to a controller so shortly before it was deposed may explain it
-_DOWN = ("kill", "stop", "restart", "pause", "wipe", "roll", "power")  # faults and steps that take a node away
+_DOWN = (
+    "kill",
+    "stop",
+    "restart",
+    "pause",
+    "wipe",
+    "roll",
+    "power",
+    "upgrade",
+)  # faults and steps that take a node away
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +90,11 @@ def overlaps(made: Iterable[Claim]) -> Iterator[tuple[Claim, Claim, int]]:
 
 def two_controllers(history: History) -> Iterator[Row]:
     """Overlaps longer than the run's bound."""
-    for run, facts in history.runs.items():
-        origin = history.origins[run]
-        for stale, newer, overlap in overlaps(history.claims[run]):
+    for run, made in history.claims.items():
+        origin, bound = history.origins[run], history.runs[run].settings.two_controllers_bound
+        for stale, newer, overlap in overlaps(made):
             seconds = overlap / 1e9
-            if seconds <= facts.settings.two_controllers_bound:
+            if seconds <= bound:
                 continue
             assert stale.ended_ns is not None
             since, until = stale.ended_ns - overlap, stale.ended_ns
@@ -93,7 +103,7 @@ def two_controllers(history: History) -> Iterator[Row]:
                 run=run,
                 sentence=f"{stale.node} went on claiming to be the active controller, in epoch {stale.epoch}, for {seconds:.1f} s "
                 f"(from {(since - origin) / 1e9:.3f} s to {(until - origin) / 1e9:.3f} s) after {newer.node} had claimed it in "
-                f"epoch {newer.epoch}; {facts.settings.two_controllers_bound:g} s are allowed.",
+                f"epoch {newer.epoch}; {bound:g} s are allowed.",
                 since=since,
                 until=until,
                 detail={
@@ -139,8 +149,9 @@ def _reigns(made: Iterable[Claim]) -> list[Claim]:
 def _healthy(history: History, run: str, deposed: Claim, successor: Claim) -> bool:
     """Whether nothing that happened to a deposed controller explains it."""
     assert deposed.ended_ns is not None
-    if deposed.silent or successor.begun_ns < deposed.begun_ns:
-        return False
+    bound_ns = history.runs[run].settings.two_controllers_bound * 1e9
+    if deposed.silent or deposed.ended_ns - successor.begun_ns > bound_ns:
+        return False  # it did not go: that is two_controllers' matter
     since, until = deposed.ended_ns - RECENT_NS, max(deposed.ended_ns, successor.begun_ns)
     events, faults, steps = (rows.get(run, []) for rows in (history.events, history.faults_by_run, history.steps))
     for event in events:
@@ -175,18 +186,22 @@ def _cuts_off(fault: Mapping[str, Any], node: str) -> bool:
 
 
 def _cut_by_steps(steps: Iterable[Mapping[str, Any]], node: str, since: int, until: int, controllers: int) -> bool:
-    """Whether a race's cuts separated a controller from most others at any time in between."""
+    """Whether a race's cuts ("cut c1 ↔ c2 c3") separated a controller from most others at any time in between."""
     cut: set[str] = set()
-    for step in sorted(steps, key=lambda step: step["step"]):
+    for step in sorted(steps, key=lambda step: int(step["step"])):
         if step["started_ns"] > until:
             break
-        nodes = set(step["nodes"])
-        if step["verb"] in ("cut", "isolate") and node in nodes:
-            cut |= (nodes - {node}) or {"everybody"}
-        elif step["verb"] == "heal" and step["started_ns"] < since and (not nodes or node in nodes):
-            cut -= (nodes - {node}) or set(cut)
-    peers = {name for name in cut if name.startswith(("c", "n"))}
-    return "everybody" in cut or len(peers) * 2 >= max(controllers, 3)
+        if step["verb"] == "cut":
+            cut |= _other_side(step["text"], node)
+        elif step["verb"] == "heal" and step["started_ns"] < since:
+            cut -= _other_side(step["text"], node)
+    return 2 * sum(name.startswith(("c", "n")) for name in cut) >= max(controllers, 3)
+
+
+def _other_side(text: str, node: str) -> set[str]:
+    """Whom a node is cut from, by the words of the step."""
+    sides = [set(side.split()) for side in re.split("[↔→]", text.partition(" ")[2])]
+    return set().union(*(other for side in sides if node in side for other in sides if other is not side))
 
 
 CHECKS = (

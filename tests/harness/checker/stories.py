@@ -185,7 +185,7 @@ class Story:
         kind = EventKind.LEADER_CHANGED
         self.event(kind, at, topic="log", partition=partition, leader=leader, leader_epoch=1, isr=isr)
 
-    def step(self, verb: str, at: int, *nodes: str) -> None:
+    def step(self, verb: str, at: int, *nodes: str, text: str | None = None) -> None:
         self.steps.append(
             Step(
                 run=self.run,
@@ -193,7 +193,7 @@ class Story:
                 step=len(self.steps),
                 verb=verb,
                 nodes=nodes,
-                text=f"{verb} {' '.join(nodes)}",
+                text=text or f"{verb} {' '.join(nodes)}",
                 started_ns=at * MS,
                 ended_ns=at * MS,
                 status=StepStatus.DONE,

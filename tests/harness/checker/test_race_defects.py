@@ -144,7 +144,7 @@ def a_record_that_was_read_is_beyond_the_end(run: str) -> Story:
     return unacknowledged(run)
 
 
-@defect(read_then_vanished=1, inconsistent_offset=1)
+@defect(read_then_vanished=1, inconsistent_offset=1, nonlinearizable_log=1)
 def another_record_took_the_place_of_one_that_was_read(run: str) -> Story:
     story = unacknowledged(run)
     story.send("later", 20, at=(500, 510), client="w1.p7", process=61)
@@ -275,14 +275,13 @@ def deposed(run: str) -> Story:
 
 def deposed_in_a_partition(run: str) -> Story:
     story = deposed(run)
-    story.step("cut", 5_000, "c1", "c2")
-    story.step("cut", 5_000, "c1", "c3")
+    story.step("cut", 5_000, "c1", "c2", "c3", text="cut c1 ↔ c2 c3")
     return story
 
 
 def deposed_by_one_that_was_cut_off(run: str) -> Story:
     story = deposed(run)
-    story.step("cut", 5_000, "c1", "c2")
+    story.step("cut", 5_000, "c2", "c1", "c3", text="cut c2 ↔ c1 c3")
     return story
 
 
@@ -314,7 +313,7 @@ def test_a_defect_gives_exactly_its_anomaly(name: str, conclusions: dict[str, Ju
     found = {one.type: one.count for one in verdict.anomalies if one.severity == "violation"}
     assert found == DEFECTS[name][1], [one.sentence for one in verdict.anomalies]
     assert (verdict.verdict, verdict.status) == ("invalid", "judged")
-    for one in verdict.anomalies:
+    for one in (one for one in verdict.anomalies if one.severity == "violation"):
         for witness in one.witnesses:
             assert "?" not in witness["sentence"], "a hole in the sentence"
             assert witness["ops"] or one.type in WITHOUT_OPS
@@ -330,7 +329,12 @@ def test_its_lawful_neighbour_gives_none(name: str, conclusions: dict[str, Judge
 
 
 def _sentences(judged: Judged) -> dict[str, str]:
-    return {one.type: one.sentence for one in judged.verdict.anomalies}
+    """Type -> what was found, without the faults that the judge adds."""
+    return {
+        one.type: one.sentence.partition(" Faults at work")[0]
+        for one in judged.verdict.anomalies
+        if one.severity != "unjudged"
+    }
 
 
 @pytest.mark.spark
@@ -391,9 +395,7 @@ def test_a_healthy_controller_that_was_deposed_is_information(conclusions: dict[
 def test_what_cannot_be_said_makes_a_verdict_unknown(conclusions: dict[str, Judged]) -> None:
     waiting = conclusions["open_transaction"].verdict
     assert waiting.verdict == "unknown"
-    assert waiting.unjudged[-1].endswith(
-        "transaction 1 of w1.t0 may still have been open, so nobody can say whether that would have ended."
-    )
+    assert "transaction 1 of w1.t0 may still have been open, so nobody can say" in waiting.unjudged[-1]
     lost = conclusions["leaderless"].verdict
     assert (lost.verdict, lost.unjudged) == (
         "unknown",
