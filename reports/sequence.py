@@ -68,7 +68,9 @@ _MARKED = {
 @dataclass(frozen=True, kw_only=True)
 class Row:
     at_ns: int
-    kind: str  # message, held, released, dropped, answer, down, starting, up, fenced, unfenced, wipe, cut, ..., replicas
+    kind: (
+        str  # message, held, released, dropped, answer, down, starting, up, fenced, unfenced, wipe, cut, ..., replicas
+    )
     words: str
     weight: int  # the higher, the more telling
     source: str | None = None  # of an arrow
@@ -90,7 +92,9 @@ class Rows:
     rows_left_out: int = 0
 
 
-def sequence(evidence: Evidence, since_ns: int | None = None, until_ns: int | None = None, limit: int = ROW_LIMIT) -> Rows:
+def sequence(
+    evidence: Evidence, since_ns: int | None = None, until_ns: int | None = None, limit: int = ROW_LIMIT
+) -> Rows:
     """All rows between two moments, the most telling `limit`."""
     found = [
         row
@@ -174,7 +178,9 @@ def _acted(message: Message, evidence: Evidence) -> Iterator[Row]:
     yield row
     if kind == "held" and message.out_ns is not None:
         lasted = duration((message.out_ns - message.in_ns) / 1e9)
-        yield replace(row, at_ns=message.out_ns, kind="released", words=_line(f"{message.api_name} is released after {lasted}"))
+        yield replace(
+            row, at_ns=message.out_ns, kind="released", words=_line(f"{message.api_name} is released after {lasted}")
+        )
 
 
 def _called(message: Message, evidence: Evidence) -> str:
@@ -264,12 +270,18 @@ def _nodes(evidence: Evidence) -> Iterator[Row]:
 
 
 def _state(lane: NodeLane, span: Span, evidence: Evidence) -> Row | None:
-    words = {"down": f"{lane.node} is gone", "starting": f"{lane.node} is started", "up": f"{lane.node} is ready"}[span.state]
+    words = {"down": f"{lane.node} is gone", "starting": f"{lane.node} is started", "up": f"{lane.node} is ready"}[
+        span.state
+    ]
     detail = f": {one_line(span.detail, 80)}" if span.detail and span.state == "down" else ""
     first = span is lane.states[0] or (span.state == "up" and len(lane.states) > 1 and span is lane.states[1])
     over = evidence.drained_ns is not None and span.start_ns >= evidence.drained_ns
     weight = 8 if span.state == "down" else 4
-    return None if over or first else Row(at_ns=span.start_ns, kind=span.state, words=words + detail, weight=weight, nodes=(lane.node,))
+    return (
+        None
+        if over or first
+        else Row(at_ns=span.start_ns, kind=span.state, words=words + detail, weight=weight, nodes=(lane.node,))
+    )
 
 
 def _steps(evidence: Evidence) -> Iterator[Row]:
@@ -282,7 +294,9 @@ def _steps(evidence: Evidence) -> Iterator[Row]:
 
 def _step(step: Step, kind: str, weight: int) -> Row:
     seen = f": {step.seen}" if step.seen and (kind in ("client", "stuck") or step.verb == "elect") else ""
-    return Row(at_ns=step.started_ns, kind=kind, words=_line(f"{step.text}{seen}"), weight=weight, nodes=tuple(step.nodes))
+    return Row(
+        at_ns=step.started_ns, kind=kind, words=_line(f"{step.text}{seen}"), weight=weight, nodes=tuple(step.nodes)
+    )
 
 
 def _line(text: str) -> str:
