@@ -92,6 +92,7 @@ class Order:
             "affected": self.race.affected,
             "fixed": self.race.fixed,
             "references": list(self.race.references),
+            "quotes": list(self.race.quotes),
             "story": self.race.story,
         }
 
