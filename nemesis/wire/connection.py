@@ -34,6 +34,7 @@ class Connection:
         self.number = engine.opened(self)
         self.opaque = False  # it does not speak Kafka: bytes pass untouched
         self.silent = False  # a request was dropped: behind the gap nothing is answered
+        self.gap_of: str | None = None  # the rule that dropped it; when it is disarmed, the caller must connect again
         self.unanswered: deque[Frame | None] = deque()  # requests in order; None: one was dropped here
         self.requests = Requests(self)
         self.responses = Responses(self)

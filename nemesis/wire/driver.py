@@ -175,6 +175,10 @@ class GateProcess:
             await asyncio.wait({ready, self._listening}, return_when=asyncio.FIRST_COMPLETED)
         self.must_live()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     async def arm(self, rule: Rule) -> ArmedRule:
         rules.check(rule)
         if rule.id in self._rules:

@@ -53,7 +53,8 @@ class Hold:
 @dataclass(frozen=True, kw_only=True)
 class Drop:
     """A request vanishes: its caller waits, and gets no answer behind the gap either until it connects again, because a
-    server answers in order. A response closes its connection: a caller could not go on.
+    server answers in order. Disarming resets the connections that have such a gap, as a caller's own timeout would later.
+    A response closes its connection: a caller could not go on.
     """
 
 
