@@ -17,6 +17,7 @@ from typing import Any
 
 from nodes.node import Command, Gone, Node
 
+START_DEADLINE = 60.0  # seconds for a client to be ready to send
 STOP_DEADLINE = 60.0  # seconds for a client to finish what is in flight
 
 
@@ -34,9 +35,25 @@ class ClientGroup:
     _counters: dict[str, dict[str, int]] = field(default_factory=dict)
     _last_words: dict[str, str] = field(default_factory=dict)
     _followers: list[asyncio.Task[None]] = field(default_factory=list)
+    _started: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def start(self) -> None:
+        """Start all; returns when each has said that its workload begins. Raises ClientDied."""
+        self._started = {name: asyncio.Event() for name in self.configs}
         await asyncio.gather(*(self._start(name) for name in self.configs))
+        begun = asyncio.gather(*(event.wait() for event in self._started.values()))
+        death = asyncio.create_task(self.first_exit())
+        try:
+            await asyncio.wait([begun, death], timeout=START_DEADLINE, return_when=asyncio.FIRST_COMPLETED)
+            if not begun.done():
+                if death.done():
+                    death.result()
+                silent = ", ".join(name for name, event in self._started.items() if not event.is_set())
+                raise ClientDied(f"{silent} did not start within {START_DEADLINE:g} s")
+        finally:
+            for waiting in (begun, death):
+                waiting.cancel()
+            await asyncio.gather(begun, death, return_exceptions=True)
 
     async def _start(self, name: str) -> None:
         node, config = self.nodes[name], self.configs[name]
@@ -58,6 +75,8 @@ class ClientGroup:
             message = json.loads(line)
         except ValueError:
             return
+        if "started" in message:
+            self._started[name].set()
         counters = message.get("progress")
         if isinstance(counters, dict):
             self._counters[name] = counters

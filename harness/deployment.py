@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from harness.history.rows import RowRecorder
 from harness.history.rundir import JOURNAL, read_run_info, update_run_info
 from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
 from harness.plugins import Group
+from harness.race_order import Order
 from harness.replayed import replayed
 from harness.spec import Spec
 from harness.wiring import wants_clients, wants_gate
@@ -39,6 +41,7 @@ from nodes.backend import Backend
 from nodes.cluster import Cluster, NotReached
 from nodes.deploy import deploy
 from nodes.event import Event, EventKind
+from nodes.topology import Topic, Topology
 from workloads.op import Phase
 
 FINAL_MARGIN = 30.0  # seconds the final reader may take beyond the drain's own limit
@@ -58,7 +61,8 @@ class Deployment:
         self.spec = Spec.model_validate(self.info.spec)
         self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
         self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
-        self.topology = self.spec.topology(type(self.system).default_version())
+        self.order = Order.of_run(self.spec, self.info.more["race"]) if self.purpose == "race" else None
+        self.topology = self.order.topology() if self.order else self.spec.topology(type(self.system).default_version())
         self.journal = directory / JOURNAL
         self.replay = replayed(directory)
         self.choices = Choices(
@@ -88,6 +92,14 @@ class Deployment:
         controllers, brokers = len(self.topology.controllers), len(self.topology.brokers)
         metadata = f" (metadata.version {self.spec.metadata_version})" if self.spec.metadata_version else ""
         return f"{_count(controllers, 'controller')}, {_count(brokers, 'broker')}, {self.spec.system_name} {versions}{metadata}"
+
+    def record_fault(self, row: FaultRow) -> None:
+        self._faults.write(row)
+
+    def add_topic(self, topic: Topic) -> None:
+        """A race made one more topic: the final read and the checker must know it."""
+        self.topology = replace(self.topology, topics=(*self.topology.topics, topic))
+        update_run_info(self.directory, topics=topic_facts(self.topology))
 
     def _on_event(self, event: Event) -> None:
         self._events.write(event)
@@ -180,7 +192,7 @@ class Deployment:
         update_run_info(self.directory, plan=[planned.as_json() for planned in plan])
 
         def record(row: FaultRow) -> None:
-            self._faults.write(row)
+            self.record_fault(row)
             on_fault(row)
 
         def resolved(fault: int, what: dict[str, Any]) -> None:
@@ -236,6 +248,19 @@ class Deployment:
             *(self.system.collect(node, self.directory / "nodes" / name) for name, node in cluster.nodes.items()),
             *(node.fetch("log", self.directory / "nodes" / name / "log") for name, node in cluster.clients.items()),
         )
+
+
+def topic_facts(topology: Topology) -> list[dict[str, Any]]:
+    """Topics as run.json has them."""
+    return [
+        {
+            "name": topic.name,
+            "partitions": topic.partitions,
+            "replication": topic.replication,
+            "config": dict(topic.config),
+        }
+        for topic in topology.topics
+    ]
 
 
 def _count(number: int, word: str) -> str:

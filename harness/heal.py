@@ -10,15 +10,20 @@ import sys
 from pathlib import Path
 
 from harness import plugins
-from harness.history.rundir import read_run_info
+from harness.errors import CommandError
+from harness.history.rundir import RunState, read_run_info, run_state
 from harness.plugins import Group, PluginError
 
 
 def heal_runs(directory: Path | None) -> int:
-    """Sweep one run, or (None) every run of every backend. Prints what was removed."""
+    """Sweep one run, or (None) every run of every backend whose krash is gone. Prints what was removed. Refuses a run that lives."""
     removed: list[str] = []
     if directory is not None:
         info = read_run_info(directory)
+        if run_state(directory) is RunState.RUNNING:
+            raise CommandError(
+                f"{directory} is still running and heals itself at its end; Ctrl-C its krash to end it early"
+            )
         removed += plugins.load(Group.BACKENDS, info.spec["backend"]).sweep(info.run)
     else:
         for name in plugins.registered(Group.BACKENDS):

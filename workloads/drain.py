@@ -12,8 +12,9 @@ The last answer becomes the partition's `bounds` row: `read_to >= log_end` says 
 `read_to` short of `log_end`, or no offsets at all when nobody answered). One that the cluster says does not exist, for
 `GONE_AFTER_S` seconds on end, gets UNKNOWN_TOPIC_OR_PARTITION.
 
-`log_end` is what a consumer may read up to: the high watermark, or the last stable offset with `isolation:
-read_committed`.
+`log_end` is the high watermark. With `isolation: read_committed` a consumer may read only up to the last stable offset,
+which stands still while a transaction is open: it is asked for too (`stable_end`), and the reader waits `stable_wait_ms`
+for it to reach the high watermark. What stays behind it then could not be read by anybody.
 """
 
 from __future__ import annotations
@@ -68,12 +69,23 @@ class _Span:
     partition: int
     log_start: int | None = None
     log_end: int | None = None
+    stable_end: int | None = None
     read_to: int | None = None
     error: str | None = None
+    blocked_since: float | None = None
+
+    @property
+    def readable_to(self) -> int | None:
+        return self.log_end if self.stable_end is None else self.stable_end
+
+    @property
+    def read_whole(self) -> bool:
+        """All that can be read was read."""
+        return self.readable_to is not None and self.read_to == self.readable_to
 
     @property
     def at_end(self) -> bool:
-        return self.log_end is not None and self.read_to == self.log_end
+        return self.read_whole and self.read_to == self.log_end
 
 
 class Drainer:
@@ -92,9 +104,13 @@ class Drainer:
         self._settings, self._recorder, self._bootstrap = settings, context.recorder, context.bootstrap
         self._stop, self._waiting, self._deadline = context.stop, waiting, deadline
         self._process = context.recorder.new_process()
+        self._watcher: Consumer | None = None  # of high watermarks; the reader is told the last stable offset
 
     def run(self) -> None:
-        consumer = clients.new_consumer(clients.drain_config(self._bootstrap, self.client, self._settings))
+        config = clients.drain_config(self._bootstrap, self.client, self._settings)
+        consumer = clients.new_consumer(config)
+        if self._settings.isolation == "read_committed":
+            self._watcher = clients.new_consumer({**config, "isolation.level": "read_uncommitted"})
         try:
             while True:
                 try:
@@ -104,17 +120,22 @@ class Drainer:
                 self._drain(consumer, _Span(topic, partition))
         finally:
             clients.close(consumer)
+            if self._watcher is not None:
+                clients.close(self._watcher)
 
     def _drain(self, consumer: Consumer, span: _Span) -> None:
         while True:
             op = self._invoke(OpKind.BOUNDS, span)
             self._ask(consumer, span)
             self._place(span)
-            if span.error or span.at_end or self._out_of_time():
+            if span.error or span.at_end or self._out_of_time() or self._blocked_for_good(span):
                 break
             self._recorder.complete(op, Outcome.OK)
-            self._read(consumer, span)
-        if not span.error and not span.at_end:
+            if span.read_whole:
+                self._stop.wait(AGAIN_S)
+            else:
+                self._read(consumer, span)
+        if not span.error and not span.read_whole:
             span.error = "_TIMED_OUT"
         self._recorder.bounds(
             op,
@@ -125,8 +146,17 @@ class Drainer:
             log_end=span.log_end,
             read_to=span.read_to,
             error=span.error,
+            stable_end=span.stable_end,
         )
         self._recorder.complete(op, Outcome.FAIL if span.error else Outcome.OK, error=span.error)
+
+    def _blocked_for_good(self, span: _Span) -> bool:
+        """Whether an open transaction has kept the last stable offset below the high watermark for long enough."""
+        if not span.read_whole:
+            span.blocked_since = None
+            return False
+        span.blocked_since = span.blocked_since or time.monotonic()
+        return time.monotonic() - span.blocked_since >= self._settings.stable_wait_ms / 1000
 
     def _ask(self, consumer: Consumer, span: _Span) -> None:
         """Log start and end into `span`, or an error: that nobody answered in time, or that the partition is gone. Asks
@@ -135,11 +165,7 @@ class Drainer:
         while True:
             error = "_TIMED_OUT"
             try:
-                answer = consumer.get_watermark_offsets(
-                    TopicPartition(span.topic, span.partition), timeout=self._patience_s(), cached=False
-                )
-                if answer is not None:
-                    span.log_start, span.log_end = answer
+                if self._ends(consumer, span):
                     return
             except KafkaException as failure:
                 error = error_name(failure.args[0])
@@ -149,29 +175,44 @@ class Drainer:
                 missing_since = (missing_since or time.monotonic()) if missing else None
                 gone = missing_since is not None and time.monotonic() - missing_since >= GONE_AFTER_S
             if gone or self._out_of_time():
-                span.error, span.log_start, span.log_end = GONE if gone else error, None, None
+                span.error = GONE if gone else error
+                span.log_start = span.log_end = span.stable_end = None
                 return
             self._stop.wait(AGAIN_S)
+
+    def _ends(self, consumer: Consumer, span: _Span) -> bool:
+        """ListOffsets once, the last stable offset before the high watermark: it cannot be above one that is asked for later."""
+        place = TopicPartition(span.topic, span.partition)
+        answers = []
+        for asker in filter(None, (consumer, self._watcher)):
+            answer = asker.get_watermark_offsets(place, timeout=self._patience_s(), cached=False)
+            if answer is None:
+                return False
+            answers.append(answer)
+        span.log_start, span.log_end = answers[-1]
+        span.stable_end = min(answers[0][1], answers[-1][1]) if self._watcher is not None else None
+        return True
 
     def _place(self, span: _Span) -> None:
         """Where to read on: at the start the first time and after a truncation, at the log start if that has overtaken
         the reader."""
-        if span.log_start is None or span.log_end is None:
+        if span.log_start is None or span.readable_to is None:
             return
-        if span.read_to is None or span.read_to > span.log_end or span.read_to < span.log_start:
+        if span.read_to is None or span.read_to > span.readable_to or span.read_to < span.log_start:
             self._process = self._recorder.new_process()
             span.read_to = span.log_start
 
     def _read(self, consumer: Consumer, span: _Span) -> None:
-        """Poll from `read_to` to `log_end`. Stops early when the time is up, or at an error, for the next `_ask` to see
+        """Poll from `read_to` to the end of what can be read. Stops early when the time is up, or at an error, for the next `_ask` to see
         what became of the log."""
         assert span.read_to is not None
-        assert span.log_end is not None
+        readable_to = span.readable_to
+        assert readable_to is not None
         op = self._invoke(OpKind.ASSIGN, span)
         consumer.assign([TopicPartition(span.topic, span.partition, span.read_to)])
         self._recorder.complete(op, Outcome.OK)
         errors: list[KafkaError] = []
-        while span.read_to < span.log_end and not errors and not self._out_of_time():
+        while span.read_to < readable_to and not errors and not self._out_of_time():
             op = self._invoke(OpKind.POLL, span)
             try:
                 messages = consumer.consume(self._settings.poll_records, self._settings.poll_timeout_ms / 1000)

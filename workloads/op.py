@@ -15,6 +15,10 @@ Example, one acknowledged send: `Op(op=7, client="w1.p0", process=3, kind="send"
 completed_ns=25, outcome="ok", ...)` with `Record(op=7, kind="send", topic="log", partition=0, offset=41,
 value="log/0/3/12", sequence=12, ...)`.
 
+Transactions: a transaction is named by the op id of its `begin`. The begin, its sends, and the `commit` or `abort` that
+ended it carry that number; everything else has None. A send is acknowledged when its record was written, which promises
+nothing until the commit is: the checker reads both.
+
 Processes: a process does one op at a time and is retired after an unknown outcome. A pipelined client is many
 processes, one per slot in flight; order checks then use `client` and `sequence`, which grows per (client, topic,
 partition) in the order in which sends were invoked. Times are CLOCK_MONOTONIC nanoseconds of the clock domain named in
@@ -41,6 +45,9 @@ class OpKind(StrEnum):
     BOUNDS = "bounds"  # ListOffsets earliest and latest
     ASSIGN = "assign"
     SUBSCRIBE = "subscribe"
+    BEGIN = "begin"  # of a transaction: from here on its sends may reach brokers
+    COMMIT = "commit"
+    ABORT = "abort"
 
 
 class Phase(StrEnum):
@@ -65,6 +72,7 @@ class Op:
     error: str | None  # Kafka error name such as REQUEST_TIMED_OUT, or None
     broker: int | None  # node id of the broker that answered, where the client tells
     count: int  # records sent or read
+    transaction: int | None = None  # op id of its begin: of a begin (its own), of a commit or abort, and of its sends
 
 
 OPS = pa.schema(
@@ -84,6 +92,7 @@ OPS = pa.schema(
         pa.field("error", pa.string()),
         pa.field("broker", pa.int32()),
         pa.field("count", pa.int64(), nullable=False),
+        pa.field("transaction", pa.int64()),
     ]
 )
 
@@ -108,6 +117,7 @@ class Record:
     invoked_ns: int
     completed_ns: int | None
     outcome: str
+    transaction: int | None = None  # of a send: op id of its transaction's begin
 
 
 RECORDS = pa.schema(
@@ -130,6 +140,7 @@ RECORDS = pa.schema(
         pa.field("invoked_ns", pa.int64(), nullable=False),
         pa.field("completed_ns", pa.int64()),
         pa.field("outcome", pa.string(), nullable=False),
+        pa.field("transaction", pa.int64()),
     ]
 )
 
@@ -138,7 +149,9 @@ RECORDS = pa.schema(
 class Bounds:
     """What one partition's log spanned at some instant of the op, and how far a read that followed it got.
 
-    A partition was read to its end when `read_to >= log_end`. `log_start` and `log_end` are None when ListOffsets
+    A partition was read to its end when `read_to >= log_end`. `stable_end` is how far consumers with read_committed may
+    read (the last stable offset); it stays below `log_end`, the high watermark, while a transaction is open, and is None
+    when nobody asked. `log_start` and `log_end` are None when ListOffsets
     failed (`error` says how; UNKNOWN_TOPIC_OR_PARTITION on the final read means that the topic or partition is gone).
     """
 
@@ -153,6 +166,7 @@ class Bounds:
     error: str | None
     invoked_ns: int
     completed_ns: int | None
+    stable_end: int | None = None
 
 
 BOUNDS = pa.schema(
@@ -168,5 +182,6 @@ BOUNDS = pa.schema(
         pa.field("error", pa.string()),
         pa.field("invoked_ns", pa.int64(), nullable=False),
         pa.field("completed_ns", pa.int64()),
+        pa.field("stable_end", pa.int64()),
     ]
 )

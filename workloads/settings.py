@@ -85,6 +85,9 @@ class Settings(BaseModel):
     )
     poll_records: int = Field(1000, ge=1, le=100_000, description="Most records of one poll.")
     poll_timeout_ms: Milliseconds = Field(100, description="How long a poll waits for records.")
+    stable_wait_ms: int = Field(
+        10_000, ge=0, description="read_committed: how long the final read waits for open transactions to be ended."
+    )
     drain_readers: int = Field(4, ge=1, le=64, description="Partitions read at the same time by the final read.")
     producer_config: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="Any other librdkafka producer property, by its name."

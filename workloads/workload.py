@@ -35,6 +35,12 @@ class Recorder(Protocol):
     not buffered); completions and read records may be buffered for at most 100 ms. Thread-safe. Everything that comes
     in thousands comes as columns: a call per record would cost more than the send itself.
 
+    A transaction is recorded in the order in which it happens, each op completed with what the client was told:
+
+        transaction = recorder.invoke(client=c, kind=OpKind.BEGIN, phase=phase, process=p)
+        ops = recorder.invoke_sends(client=c, ..., transaction=transaction)
+        end = recorder.invoke(client=c, kind=OpKind.COMMIT, phase=phase, process=p, transaction=transaction)   # or ABORT
+
     `client` names one Kafka client instance (its `client.id`, such as "w1.p0": node w1, producer 0), because the order
     of `sequence` means something within one producer only.
     """
@@ -54,8 +60,9 @@ class Recorder(Protocol):
         processes: Sequence[int],
         sequences: Sequence[int],
         values: Sequence[str],
+        transaction: int | None = None,
     ) -> range:
-        """Write a batch of sends as invoked now; returns their op ids."""
+        """Write a batch of sends as invoked now; returns their op ids. `transaction`: the op id of their begin."""
         ...
 
     def complete_sends(
@@ -82,7 +89,10 @@ class Recorder(Protocol):
         process: int,
         topic: str | None = None,
         partition: int | None = None,
-    ) -> int: ...
+        transaction: int | None = None,
+    ) -> int:
+        """Write one op as invoked now; returns its id. `transaction`: of a commit or abort, the op id of its begin."""
+        ...
 
     def complete(
         self,
@@ -105,6 +115,7 @@ class Recorder(Protocol):
         log_end: int | None,
         read_to: int | None,
         error: str | None,
+        stable_end: int | None = None,
     ) -> None: ...
 
     def flush(self) -> None: ...

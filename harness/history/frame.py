@@ -46,6 +46,7 @@ class FrameKind(IntEnum):
     NAME = 1  # UTF-8 of a name; its number is its place among the NAME frames of the file
     INVOCATIONS = 2  # rows of recorder.INVOCATION, then the UTF-8 of their values; `first`: op counter of the first row
     BATCH = 3  # an Arrow IPC record batch message, schema by the file's table
+    TRANSACTION = 4  # INVOCATIONS of one transaction: the op id of its begin (8 bytes), then as INVOCATIONS
 
 
 _KINDS = {int(kind): kind for kind in FrameKind}

@@ -33,6 +33,7 @@ from harness.history.recorder import (
     OUTCOMES,
     PHASES,
     READS,
+    TRANSACTION,
     WRITER_SHIFT,
 )
 from workloads.op import BOUNDS, OPS, RECORDS, OpKind, Outcome
@@ -43,6 +44,7 @@ BLOCK_SHIFT = 16
 _ROW = np.dtype(INVOCATION_FIELDS)
 _COUNTER = (1 << WRITER_SHIFT) - 1
 _SEND = KINDS.index(OpKind.SEND)
+_BEGIN = KINDS.index(OpKind.BEGIN)
 _INFO = OUTCOMES.index(Outcome.INFO)
 Ints = npt.NDArray[np.int64]
 Emit = Callable[[str, pa.RecordBatch], None]
@@ -64,6 +66,7 @@ class _Chunk:
 
     first: int
     rows: npt.NDArray[np.void]  # _ROW
+    transactions: Ints  # op id of the begin of each op's transaction; -1: none
     values: pa.StringArray
     names: list[str]
 
@@ -118,6 +121,7 @@ def _merge_chunk(
         "broker": done["broker"],
         "count": _int64(np.where(is_send, 1, records)),
     }
+    ops["transaction"] = _transactions(chunk, ops["op"])
     early = _ints(_filled(done["completed_ns"], np.iinfo(np.int64).max)) < rows["invoked_ns"]
     if early.any():
         op = ops["op"][int(early.argmax())]
@@ -138,6 +142,12 @@ def _merge_chunk(
         columns |= {name: ops[name].take(places) for name in ("run", "invoked_ns", "completed_ns")}
         columns["phase"] = _coded(_ints(asked["phase"]), PHASES)
         emit("bounds", _batch(BOUNDS, columns))
+
+
+def _transactions(chunk: _Chunk, ids: pa.Array) -> pa.Array:
+    """Each op's transaction; a begin is of its own."""
+    named = np.where(chunk.rows["kind"] == _BEGIN, _int64_view(ids), chunk.transactions)
+    return pa.array(named, mask=named < 0)
 
 
 def _emit_sends(
@@ -166,7 +176,7 @@ def _emit_reads(ops: dict[str, Any], reads: pa.Table, chunk: _Chunk, emit: Emit,
     columns = {name: reads[name] for name in RECORDS.names if name in reads.column_names}
     of_op = ("run", "client", "process", "kind", "phase", "broker", "invoked_ns", "completed_ns", "outcome")
     columns |= {name: ops[name].take(places) for name in of_op}
-    columns["sequence"] = pa.nulls(len(reads), pa.int64())
+    columns |= {name: pa.nulls(len(reads), pa.int64()) for name in ("sequence", "transaction")}
     if len(reads):
         emit("records", _batch(RECORDS, columns))
     return np.bincount(_ints(places), minlength=len(chunk.rows))
@@ -193,7 +203,7 @@ def _chunks(reader: FrameReader) -> Iterator[_Chunk]:
         if frame.kind == FrameKind.NAME:
             names.append(str(frame.payload, "utf-8"))
             continue
-        if frame.kind != FrameKind.INVOCATIONS or frame.first != counter:
+        if frame.kind not in (FrameKind.INVOCATIONS, FrameKind.TRANSACTION) or frame.first != counter:
             raise HistoryError(reader.path, f"byte {frame.at}", f"expected the invocation of op {counter} (counter)")
         counter += frame.rows
         gathered.add(frame)
@@ -210,13 +220,19 @@ class _Gathered:
     def __init__(self, first: int) -> None:
         self.first = first
         self.fixed, self.heap = bytearray(), bytearray()
+        self.transactions: list[tuple[int, int, int]] = []  # first row, row after the last, op id of the begin
         self.expected = 0
         self.at: tuple[int, int] | None = None
 
     def add(self, frame: Frame) -> None:
+        payload = frame.payload
+        if frame.kind == FrameKind.TRANSACTION:
+            (begin,) = TRANSACTION.unpack_from(payload)
+            payload = payload[TRANSACTION.size :]
+            self.transactions.append((self.expected, self.expected + frame.rows, begin))
         split = frame.rows * INVOCATION.size
-        self.fixed += frame.payload[:split]
-        self.heap += frame.payload[split:]
+        self.fixed += payload[:split]
+        self.heap += payload[split:]
         self.expected += frame.rows
         self.at = (frame.at if self.at is None else self.at[0], frame.at)
 
@@ -238,7 +254,10 @@ class _Gathered:
         offsets, valid = pa.py_buffer(ends.astype(np.int32)), pa.array(sizes >= 0).buffers()[1]
         missing = int(np.count_nonzero(sizes < 0))
         values = pa.StringArray.from_buffers(len(rows), offsets, pa.py_buffer(self.heap), valid, missing)
-        return _Chunk(first=self.first, rows=rows, values=values, names=names)
+        transactions = np.full(len(rows), -1, dtype=np.int64)
+        for start, stop, begin in self.transactions:
+            transactions[start:stop] = begin
+        return _Chunk(first=self.first, rows=rows, transactions=transactions, values=values, names=names)
 
 
 class _Indexed:

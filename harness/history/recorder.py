@@ -7,7 +7,8 @@ process (at most 100 ms of them): the op then counts as unknown, which is true. 
     journal/3.invocations   rows of INVOCATION: a frame per call of `invoke*`, written under a lock: op order, no gaps
     journal/3.completions   COMPLETIONS, 3.reads READS, 3.bounds BOUNDS_ASKED: Arrow batches, one each per flush
 
-Op ids are `writer << 40 | counter`, process numbers likewise: unique in the run without talking to anyone.
+Op ids are `writer << 40 | counter`: unique in the run without talking to anyone. So are process numbers, `counter * 1000 + writer`,
+which people read: they are in every value and every sentence.
 
 How it stays cheap: completions and reads are kept as the columns they came in (a list append: atomic, no lock); a
 flusher thread that sleeps while nothing happens joins them into batches. What goes wrong there (disk full) fails the
@@ -35,11 +36,13 @@ from workloads.workload import Reads
 
 WRITER_SHIFT = 40
 WRITERS = 1 << 22
+PROCESS_STRIDE = 1000
 FLUSH_SECONDS = 0.05
 BUFFERED_ROWS = 100_000  # about; then whoever records helps to flush
 
 # process, sequence, invoked_ns, partition, bytes of the value, names of client and topic, kind, phase; -1: none
 INVOCATION = Struct("<qqqiihhBB")
+TRANSACTION = Struct("<q")  # op id of the begin, before the rows of a frame of that kind: others do not pay for it
 INVOCATION_FIELDS = [
     ("process", "<i8"),
     ("sequence", "<i8"),
@@ -98,6 +101,7 @@ BOUNDS_ASKED = pa.schema(
         ("log_end", pa.int64()),
         ("read_to", pa.int64()),
         ("error", pa.string()),
+        ("stable_end", pa.int64()),
     ]
 )
 
@@ -130,7 +134,8 @@ class JournalRecorder:
         self._invocations = file("invocations")
         self._streams = {table: file(table) for table in ("completions", "reads", "bounds")}
         self._base = writer << WRITER_SHIFT
-        self._processes = itertools.count(self._base)
+        readable = writer < PROCESS_STRIDE  # beyond, numbers as large as op ids
+        self._processes = itertools.count(writer, PROCESS_STRIDE) if readable else itertools.count(self._base)
         self._next = 0
         self._open: set[int] = set()
         self._names: dict[str | None, int] = {None: -1}
@@ -161,6 +166,7 @@ class JournalRecorder:
         processes: Sequence[int],
         sequences: Sequence[int],
         values: Sequence[str],
+        transaction: int | None = None,
     ) -> range:
         rows = len(values)
         if not rows == len(topics) == len(partitions) == len(processes) == len(sequences):
@@ -177,7 +183,7 @@ class JournalRecorder:
             packed = map(
                 INVOCATION.pack, processes, sequences, now, partitions, sizes, repeat(by), places, kind, phase_number
             )
-            return self._write(rows, b"".join((*packed, heap)))
+            return self._write(rows, b"".join((*packed, heap)), transaction)
 
     def invoke(
         self,
@@ -188,13 +194,14 @@ class JournalRecorder:
         process: int,
         topic: str | None = None,
         partition: int | None = None,
+        transaction: int | None = None,
     ) -> int:
         place = -1 if partition is None else partition
         with self._lock:
             by, name = self._numbers((client, topic))
             now = time.monotonic_ns()
             row = INVOCATION.pack(process, -1, now, place, -1, by, name, _KIND[kind], _PHASE[phase])
-            return self._write(1, row).start
+            return self._write(1, row, transaction).start
 
     def complete_sends(
         self,
@@ -250,9 +257,10 @@ class JournalRecorder:
         log_end: int | None,
         read_to: int | None,
         error: str | None,
+        stable_end: int | None = None,
     ) -> None:
         """Of an op that was invoked here; before or after its completion."""
-        self._asked.append((op, _PHASE[phase], topic, partition, log_start, log_end, read_to, error))
+        self._asked.append((op, _PHASE[phase], topic, partition, log_start, log_end, read_to, error, stable_end))
         self._appended(1)
 
     def flush(self) -> None:
@@ -289,11 +297,14 @@ class JournalRecorder:
                     self._names[name] = len(self._names) - 1
             return list(map(self._names.__getitem__, names))
 
-    def _write(self, rows: int, payload: bytes) -> range:
+    def _write(self, rows: int, payload: bytes, transaction: int | None) -> range:
         """Append a frame of invocations and hand out their op ids. The caller holds the lock."""
         self._raise_failure()
         first = self._next
-        self._append(self._invocations, encode(FrameKind.INVOCATIONS, rows, first, payload))
+        kind = FrameKind.INVOCATIONS
+        if transaction is not None:
+            kind, payload = FrameKind.TRANSACTION, TRANSACTION.pack(transaction) + payload
+        self._append(self._invocations, encode(kind, rows, first, payload))
         self._next = first + rows
         ops = range(self._base + first, self._base + self._next)
         self._open.update(ops)

@@ -207,7 +207,7 @@ def _listing(run_dir: Path) -> Listing:
     return Listing(
         path=run_dir,
         run=info.run,
-        state=_state(run_dir),
+        state=run_state(run_dir),
         started_at=info.started_at,
         system=info.system,
         seed=info.seed,
@@ -216,7 +216,8 @@ def _listing(run_dir: Path) -> Listing:
     )
 
 
-def _state(run_dir: Path) -> RunState:
+def run_state(run_dir: Path) -> RunState:
+    """Finished, being recorded right now, or left unfinished by writers that are dead."""
     if not (run_dir / JOURNAL).is_dir():
         return RunState.FINISHED
     try:

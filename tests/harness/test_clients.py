@@ -24,6 +24,7 @@ class FakeNode:
         self.files: dict[str, bytes] = {}
         self.killed = False
         self.code_on_stop = 0
+        self.starts = True
 
     def absolute(self, path: str) -> str:
         return f"/home/{path}"
@@ -33,6 +34,8 @@ class FakeNode:
 
     async def start(self, command: Command) -> None:
         self.command = command
+        if self.starts:
+            self.said.put_nowait('{"started": {"client": "w", "phase": "main", "at_ns": 1}}')
 
     async def lines(self, path: str) -> AsyncIterator[str]:
         while True:
@@ -130,5 +133,16 @@ def test_a_final_reader_that_does_not_end_is_killed() -> None:
         with pytest.raises(ClientDied, match="did not end within"):
             await group.finish(deadline=0.05)
         assert nodes["w1"].killed
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_dies_before_its_workload_begins_is_told_by_start() -> None:
+    async def scenario() -> None:
+        nodes = {"w1": FakeNode(), "w2": FakeNode()}
+        nodes["w2"].starts = False
+        nodes["w2"].ended.set_result(Gone(3))
+        with pytest.raises(ClientDied, match="client w2 ended with code 3"):
+            await group_of(nodes, []).start()
 
     asyncio.run(scenario())

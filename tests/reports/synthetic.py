@@ -144,7 +144,7 @@ def write_ops(run: Run, sent: dict[str, np.ndarray], reads: list[tuple[str, dict
         "process": sent["client"] * 100 + order % 16, "kind": ["send"] * count, "phase": ["main"] * count,
         "topic": ["log"] * count, "partition": sent["partition"], "invoked_ns": nanos(sent["invoked"]),
         "completed_ns": pa.array(nanos(sent["completed"]), mask=never), "outcome": sent["outcome"], "error": sent["error"],
-        "broker": pa.nulls(count, pa.int32()), "count": np.ones(count, dtype=np.int64),
+        "broker": pa.nulls(count, pa.int32()), "count": np.ones(count, dtype=np.int64), "transaction": pa.nulls(count, pa.int64()),
     }  # fmt: skip
     write(run, "ops", pa.table({f.name: pa.array(columns[f.name]).cast(f.type) for f in OPS}, schema=OPS))
     next_op = count
@@ -155,6 +155,7 @@ def write_ops(run: Run, sent: dict[str, np.ndarray], reads: list[tuple[str, dict
             "process": np.full(n, 900 + next_op), "kind": ["poll"] * n, "phase": [phase] * n, "topic": pa.nulls(n, pa.string()),
             "partition": pa.nulls(n, pa.int32()), "invoked_ns": nanos(read["invoked"]), "completed_ns": nanos(read["completed"]),
             "outcome": ["ok"] * n, "error": pa.nulls(n, pa.string()), "broker": pa.nulls(n, pa.int32()), "count": read["count"],
+            "transaction": pa.nulls(n, pa.int64()),
         }  # fmt: skip
         write(run, "ops", pa.table({f.name: pa.array(columns[f.name]).cast(f.type) for f in OPS}, schema=OPS))
         next_op += n
@@ -179,7 +180,7 @@ def write_records(run: Run, sent: dict[str, np.ndarray], nanos: Any) -> None:
         "position": np.zeros(count), "sequence": sequence, "topic": ["log"] * count, "partition": sent["partition"],
         "offset": pa.array(offset, mask=~ok), "value": values, "leader_epoch": pa.nulls(count, pa.int32()),
         "timestamp_ms": pa.nulls(count, pa.int64()), "broker": pa.nulls(count, pa.int32()), "invoked_ns": nanos(sent["invoked"]),
-        "completed_ns": nanos(sent["completed"]), "outcome": sent["outcome"],
+        "completed_ns": nanos(sent["completed"]), "outcome": sent["outcome"], "transaction": pa.nulls(count, pa.int64()),
     }  # fmt: skip
     write(run, "records", pa.table({f.name: pa.array(columns[f.name]).cast(f.type) for f in RECORDS}, schema=RECORDS))
 

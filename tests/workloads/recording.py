@@ -32,6 +32,7 @@ class Invoked:
     offset: int | None = None
     timestamp_ms: int | None = None
     reads: Reads | None = None
+    transaction: int | None = None
 
 
 @dataclass
@@ -44,6 +45,7 @@ class BoundsRow:
     log_end: int | None
     read_to: int | None
     error: str | None
+    stable_end: int | None = None
 
 
 @dataclass
@@ -69,6 +71,7 @@ class MemoryRecorder:
         processes: Sequence[int],
         sequences: Sequence[int],
         values: Sequence[str],
+        transaction: int | None = None,
     ) -> range:
         with self.changed:
             first = len(self.ops)
@@ -77,7 +80,7 @@ class MemoryRecorder:
                 topics, partitions, processes, sequences, values, strict=True
             ):
                 send = Invoked(len(self.ops), client, process, OpKind.SEND, phase, topic, partition, now)
-                send.sequence, send.value = sequence, value
+                send.sequence, send.value, send.transaction = sequence, value, transaction
                 self.ops.append(send)
             self.changed.notify_all()
             return range(first, len(self.ops))
@@ -110,9 +113,11 @@ class MemoryRecorder:
         process: int,
         topic: str | None = None,
         partition: int | None = None,
+        transaction: int | None = None,
     ) -> int:
         with self.changed:
             op = Invoked(len(self.ops), client, process, kind, phase, topic, partition, self.now_ns())
+            op.transaction = op.op if kind == OpKind.BEGIN else transaction
             self.ops.append(op)
             self.changed.notify_all()
             return op.op

@@ -206,3 +206,43 @@ def test_only_a_missing_topic_counts_as_missing(mock, error):
     recorder = drained(mock, {"log": 1}, deadline_s=0.5)
     (span,) = recorder.spans
     assert span.error != GONE  # not long enough, or not missing at all
+
+
+def drain_committed(stable: list[int], log_end: int, *, wait_ms: int = 300) -> tuple[MemoryRecorder, BoundsRow]:
+    """`stable`: the last stable offset, answer by answer; the last one stays."""
+    recorder = MemoryRecorder()
+    settings = Settings(isolation="read_committed", stable_wait_ms=wait_ms)
+    drainer = Drainer(
+        context("nowhere", recorder, topics={"log": 1}), settings, 0, queue.SimpleQueue(), time.monotonic() + 30
+    )
+    values = [f"log/0/0/{n}" for n in range(log_end)]
+    reader, watcher = Scripted([], values), Scripted([], values)
+    reader.get_watermark_offsets = lambda *_, **__: (0, stable.pop(0) if len(stable) > 1 else stable[0])
+    watcher.get_watermark_offsets = lambda *_, **__: (0, log_end)
+    drainer._watcher = watcher
+    drainer._drain(reader, _Span("log", 0))
+    (span,) = recorder.spans
+    return recorder, span
+
+
+def test_a_committed_read_waits_for_open_transactions():
+    recorder, span = drain_committed([10, 10, 10, 30], 30, wait_ms=20_000)
+    assert (span.log_end, span.stable_end, span.read_to, span.error) == (30, 30, 30, None)
+    assert len(recorder.read(Phase.FINAL)) == 30
+
+
+def test_a_committed_read_says_where_a_transaction_that_never_ends_stopped_it():
+    recorder, span = drain_committed([10], 30)
+    assert (span.log_end, span.stable_end, span.read_to, span.error) == (30, 10, 10, None)
+    assert recorder.ops[span.op].outcome is Outcome.OK
+    assert len(recorder.read(Phase.FINAL)) == 10
+
+
+def test_the_last_stable_offset_is_asked_for_when_it_matters(mock):
+    mock.create("log", 1)
+    fill(mock, "log", 0, range(20))
+    (plain,), (committed,) = (
+        drained(mock, {"log": 1}, isolation=level).spans for level in ("read_uncommitted", "read_committed")
+    )
+    assert (plain.stable_end, plain.read_to) == (None, 20)
+    assert (committed.stable_end, committed.log_end, committed.read_to) == (20, 20, 20)

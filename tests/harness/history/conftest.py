@@ -30,7 +30,13 @@ class Run:
         return {str(p.relative_to(self.path)): p.read_bytes() for p in sorted(self.path.rglob("*")) if p.is_file()}
 
 
-def send(recorder: JournalRecorder, sequences: Sequence[int], partition: int = 0, phase: Phase = Phase.MAIN) -> range:
+def send(
+    recorder: JournalRecorder,
+    sequences: Sequence[int],
+    partition: int = 0,
+    phase: Phase = Phase.MAIN,
+    transaction: int | None = None,
+) -> range:
     n = len(sequences)
     return recorder.invoke_sends(
         client="w1.p0",
@@ -40,6 +46,7 @@ def send(recorder: JournalRecorder, sequences: Sequence[int], partition: int = 0
         processes=[recorder.new_process() for _ in sequences],
         sequences=sequences,
         values=[f"log/{partition}/{s}" for s in sequences],
+        transaction=transaction,
     )
 
 

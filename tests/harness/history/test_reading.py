@@ -53,7 +53,7 @@ def flip_a_bit(path: Path, row_group: int, column: str) -> None:
 
 def test_a_finished_run_opens(finished: Run) -> None:
     history = open_run(finished.path)
-    assert history.rows == {"ops": 2000, "records": 2000, "bounds": 0, "faults": 0, "events": 0}
+    assert {name: rows for name, rows in history.rows.items() if rows} == {"ops": 2000, "records": 2000}
     assert all(len(files) == 1 for files in history.files.values())
     assert history.table("ops").schema.equals(OPS)
     assert history.info.run == RUN
