@@ -1,7 +1,7 @@
 """`krash wire`: the frames that passed the wire gate of a run, filtered, in their order, without holding them in memory.
 
-      12.104 s  b1 -> c1  AlterPartition v2      67 B  held 4.031 s by stale         newIsr=[1, 2] partitionEpoch=1 ...
-      16.135 s  c1 -> b1  AlterPartition v2      60 B  answers 4711                  NONE
+12.104 s  b1 -> c1  AlterPartition v2      67 B  held 4.031 s by stale         newIsr=[1, 2] partitionEpoch=1 ...
+16.135 s  c1 -> b1  AlterPartition v2      60 B  answers 4711                  NONE
 """
 
 from __future__ import annotations

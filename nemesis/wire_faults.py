@@ -6,10 +6,10 @@
     duplicate-rpc   ... come twice (the sender gets one answer)
     cut-rpc         ... never come: a broker that cannot send heartbeats but goes on fetching
 
-They are rules of the wire gate (nemesis/wire/rule.py), all with the fault's id. Proof: the gate counted frames that a rule acted on. Healed: the
-rules are out of the gate, and the same frames were seen to pass, untouched, unless the node's process does not run. APIs that are only
-used now and then (all but USUAL) need not be seen: the proof then says how many came. Nothing needs undoing after a crash: the gate, and with it its rules
-and every connection through it, dies with the run.
+They are rules of the wire gate (nemesis/wire/rule.py), all with the fault's id. Proof: the gate counted frames that a rule acted on.
+Healed: the rules are out of the gate, and the same frames were seen to pass, untouched, unless the node's process does not run. APIs
+that are only used now and then (all but USUAL) need not be seen: the proof then says how many came. Nothing needs undoing after a
+crash: the gate, and with it its rules and every connection through it, dies with the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ from nodes.node import Running
 from nodes.topology import Topology
 
 USUAL: Final = frozenset({"BrokerHeartbeat", "Fetch"})  # sent all the time by every broker
-CONTROL_PLANE: Final = ("BrokerHeartbeat", "BrokerRegistration", "AlterPartition", "AllocateProducerIds", "AssignReplicasToDirs")
+CONTROL_PLANE: Final = (
+    "BrokerHeartbeat",
+    "BrokerRegistration",
+    "AlterPartition",
+    "AllocateProducerIds",
+    "AssignReplicasToDirs",
+)
 
 
 class LinkSettings(BaseModel):
@@ -151,7 +157,9 @@ class WireFault:
     async def prepare(self, on: Stage) -> None:
         self._gate(on)
         self.hit = resolve(self.order.rule, on.topology, await on.view(), self.order.draw)
-        matches = [each for target in self.hit for each in type(self).make(self.order.settings, target, self.order.draw)]
+        matches = [
+            each for target in self.hit for each in type(self).make(self.order.settings, target, self.order.draw)
+        ]
         self.planned = [
             Rule(id=f"fault-{self.order.fault}.{number}", match=match, act=act)
             for number, (match, act) in enumerate(matches)
@@ -164,10 +172,17 @@ class WireFault:
             await observed(lambda: self._missing_effect(), within=self.order.prove_s)
         struck = sum(_acted(armed.counts) for armed in self.armed)
         seen = f"{struck} frames {self.did} so far"
-        return Proof(sentence=seen if self._is_usual() else f"{len(self.armed)} rules are armed; {seen}", counts={"frames": struck})
+        return Proof(
+            sentence=seen if self._is_usual() else f"{len(self.armed)} rules are armed; {seen}",
+            counts={"frames": struck},
+        )
 
     async def _missing_effect(self) -> str | None:
-        return None if any(_acted(armed.counts) for armed in self.armed) else f"no frame of {', '.join(self.hit)} {self.did}"
+        return (
+            None
+            if any(_acted(armed.counts) for armed in self.armed)
+            else f"no frame of {', '.join(self.hit)} {self.did}"
+        )
 
     async def heal(self, on: Stage) -> Proof:
         for armed in self.armed:
@@ -196,7 +211,7 @@ class WireFault:
         gate, armed = self._gate(on), []
         try:
             for rule in rules:
-                armed.append(await gate.arm(rule))  # noqa: PERF401 - what was armed before one is refused must be disarmed
+                armed.append(await gate.arm(rule))
         except BadRule as bad:
             for one in armed:
                 await one.disarm()

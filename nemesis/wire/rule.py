@@ -9,7 +9,7 @@ Frames between servers only, unless `source` names a client node ("w1", "w*", "*
 
 TCP keeps order, so a held frame holds everything behind it on its connection and direction, and nothing else.
 
-As JSON, on its way to the gate process: `as_json(rule)`, {"id": "stale", "match": {"source": "b1", ...}, "act": {"kind": "Hold", "first": null}}.
+On its way to the gate process (`as_json`): {"id": "stale", "match": {"source": "b1", ...}, "act": {"kind": "Hold", "first": null}}.
 """
 
 from __future__ import annotations

@@ -51,9 +51,7 @@ async def measure(home: Path) -> None:
         about={"run": "benchmark", "clock": "host", "writer": 0, "journal": str(home / "journal")},
         log=home / "gate.log",
     )
-    script = " & ".join(
-        f"{server.python[0]} -m {TOY} serve {server.address} {port}" for port in (DIRECT, THROUGH)
-    )
+    script = " & ".join(f"{server.python[0]} -m {TOY} serve {server.address} {port}" for port in (DIRECT, THROUGH))
     await server.start(Command(argv=("sh", "-c", f"{script} & wait"), env={"PYTHONPATH": str(ROOT)}))
     await until(server, "serving", nth=2)
     found: dict[str, dict[str, list[float]]] = {}
@@ -93,7 +91,10 @@ def test_frames_per_core_and_latency(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "found.json").read_text())
     for name, one in found.items():
         added_ms = (one["through_us"] - one["direct_us"]) / 1000
-        print(f"\n{name}: {one['frames_per_core']:,.0f} frames/s of one core; round trip +{added_ms:.3f} ms at p50", end="")
+        print(
+            f"\n{name}: {one['frames_per_core']:,.0f} frames/s of one core; round trip +{added_ms:.3f} ms at p50",
+            end="",
+        )
     assert found["8 connections, 20 in flight"]["frames_per_core"] >= FRAMES_PER_SECOND
     assert found["one in flight"]["through_us"] - found["one in flight"]["direct_us"] <= 1000 * ADDED_MS
 

@@ -194,9 +194,13 @@ def test_what_cannot_be_is_refused() -> None:
 
     async def refused(kind: str, target: str, why: str) -> None:
         fault = make(kind, target, cluster)
-        with pytest.raises(Refused, match=why):
+
+        async def attempt() -> None:
             await fault.prepare(cluster)
             await fault.inject(cluster)
+
+        with pytest.raises(Refused, match=why):
+            await attempt()
 
     run(refused("lossy-link", "w1", "wire_clients"))
     cluster.gate = None

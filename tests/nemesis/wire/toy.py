@@ -74,9 +74,7 @@ async def serve(host: str, port: int) -> None:
 
 async def drive(host: str, port: int, connections: int, in_flight: int, seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    clients = [
-        (await loop.create_connection(lambda: Client(in_flight), host, port))[1] for _ in range(connections)
-    ]
+    clients = [(await loop.create_connection(lambda: Client(in_flight), host, port))[1] for _ in range(connections)]
     began, before = time.perf_counter(), sum(client.answers for client in clients)
     await asyncio.sleep(seconds)
     for client in clients:
