@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +26,28 @@ from harness.history.rows import RowRecorder
 from harness.history.rundir import JOURNAL, read_run_info, update_run_info
 from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
 from harness.plugins import Group
+from harness.race_order import Order
 from harness.replayed import replayed
 from harness.spec import Spec
+from harness.wiring import wants_clients, wants_gate
 from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
 from nemesis.runner import Nemesis, Reports
 from nemesis.schedule import make_plan
+from nemesis.wire.cluster import WiredCluster
+from nemesis.wire.driver import GateProcess
+from nemesis.wire.gate import GateDied
 from nodes.backend import Backend
 from nodes.cluster import Cluster, NotReached
 from nodes.deploy import deploy
 from nodes.event import Event, EventKind
+from nodes.topology import Topic, Topology
 from workloads.op import Phase
 
 FINAL_MARGIN = 30.0  # seconds the final reader may take beyond the drain's own limit
 DEPLOY_WITHIN = 180.0
 DRIVER = 1_000_000  # writer number of this process in the journal; clients count from 0
+GATE = DRIVER + 1  # and of the wire gate's
 
 
 class Deployment:
@@ -52,7 +61,8 @@ class Deployment:
         self.spec = Spec.model_validate(self.info.spec)
         self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
         self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
-        self.topology = self.spec.topology(type(self.system).default_version())
+        self.order = Order.of_run(self.spec, self.info.more["race"]) if self.purpose == "race" else None
+        self.topology = self.order.topology() if self.order else self.spec.topology(type(self.system).default_version())
         self.journal = directory / JOURNAL
         self.replay = replayed(directory)
         self.choices = Choices(
@@ -65,11 +75,12 @@ class Deployment:
         named = {"run": self.run, "clock": self.backend.clock, "writer": DRIVER}
         self._events = RowRecorder(self.journal, EVENTS_TABLE, **named)
         self._faults = RowRecorder(self.journal, FAULTS_TABLE, **named)
-        self._cluster: Cluster | None = None
+        self.gate: GateProcess | None = None
+        self._cluster: WiredCluster | None = None
         self._acknowledged = 0
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> WiredCluster:
         if self._cluster is None:
             raise RuntimeError("the cluster is not deployed")
         return self._cluster
@@ -81,6 +92,14 @@ class Deployment:
         controllers, brokers = len(self.topology.controllers), len(self.topology.brokers)
         metadata = f" (metadata.version {self.spec.metadata_version})" if self.spec.metadata_version else ""
         return f"{_count(controllers, 'controller')}, {_count(brokers, 'broker')}, {self.spec.system_name} {versions}{metadata}"
+
+    def record_fault(self, row: FaultRow) -> None:
+        self._faults.write(row)
+
+    def add_topic(self, topic: Topic) -> None:
+        """A race made one more topic: the final read and the checker must know it."""
+        self.topology = replace(self.topology, topics=(*self.topology.topics, topic))
+        update_run_info(self.directory, topics=topic_facts(self.topology))
 
     def _on_event(self, event: Event) -> None:
         self._events.write(event)
@@ -98,15 +117,42 @@ class Deployment:
     async def deploy(self, say: Callable[[str], None]) -> None:
         """Nodes up, topics made; raises what went wrong with the node's own words."""
         await self.backend.open(run=self.run, home=self.directory / "work", image=self.spec.image, progress=say)
-        self._cluster = await deploy(
-            run=self.run,
-            topology=self.topology,
-            system=self.system,
-            backend=self.backend,
-            on_event=self._on_event,
-            progress=say,
-            deadline=DEPLOY_WITHIN,
+        try:
+            cluster = await deploy(
+                run=self.run,
+                topology=self.topology,
+                system=self.system,
+                backend=self.backend,
+                on_event=self._on_event,
+                progress=say,
+                deadline=DEPLOY_WITHIN,
+                before_start=self._open_gate if wants_gate(self.spec) else None,
+                kind=WiredCluster,
+            )
+        except Exception as error:
+            if (died := self.gate_death()) is not None:
+                raise GateDied(died) from error
+            raise
+        assert isinstance(cluster, WiredCluster)
+        self._cluster = cluster
+
+    async def _open_gate(self, cluster: Cluster) -> None:
+        assert isinstance(cluster, WiredCluster)
+        self.gate = cluster.gate = await GateProcess.open(
+            self.backend.network,
+            list(cluster.nodes.values()),
+            list(cluster.clients.values()),
+            with_clients=wants_clients(self.spec),
+            command=(sys.executable, "-m", "harness.gate"),
+            about={"run": self.run, "clock": self.backend.clock, "writer": GATE, "journal": str(self.journal)},
+            log=self.directory / "gate.log",
         )
+
+    def gate_death(self) -> str | None:
+        """The last words of a wire gate that ended although nobody asked it to."""
+        if self.gate is None or not self.gate.died.done():
+            return None
+        return str(self.gate.died.exception())
 
     async def start_clients(self, on_progress: Callable[[Mapping[str, int]], None]) -> None:
         """Start the workload in every client node; returns when all of them run."""
@@ -146,7 +192,7 @@ class Deployment:
         update_run_info(self.directory, plan=[planned.as_json() for planned in plan])
 
         def record(row: FaultRow) -> None:
-            self._faults.write(row)
+            self.record_fault(row)
             on_fault(row)
 
         def resolved(fault: int, what: dict[str, Any]) -> None:
@@ -186,7 +232,11 @@ class Deployment:
             if self._cluster is not None:
                 await self._collect(self._cluster)
         finally:
-            await self.backend.close()
+            try:
+                if self.gate is not None:
+                    await self.gate.end()
+            finally:
+                await self.backend.close()
             for recorder in (self._events, self._faults, self.choices):
                 recorder.close()
             shutil.rmtree(self.directory / "work", ignore_errors=True)
@@ -198,6 +248,19 @@ class Deployment:
             *(self.system.collect(node, self.directory / "nodes" / name) for name, node in cluster.nodes.items()),
             *(node.fetch("log", self.directory / "nodes" / name / "log") for name, node in cluster.clients.items()),
         )
+
+
+def topic_facts(topology: Topology) -> list[dict[str, Any]]:
+    """Topics as run.json has them."""
+    return [
+        {
+            "name": topic.name,
+            "partitions": topic.partitions,
+            "replication": topic.replication,
+            "config": dict(topic.config),
+        }
+        for topic in topology.topics
+    ]
 
 
 def _count(number: int, word: str) -> str:

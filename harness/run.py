@@ -15,7 +15,7 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from harness import plugins, terminal
+from harness.deployment import topic_facts
 from harness.doctor import missing_for
 from harness.environment import environment
 from harness.errors import CommandError, UsageError
@@ -40,9 +41,11 @@ from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 from harness.supervisor import Ending, Supervisor, stage_command
 from harness.verdicts import read_verdict, write_failed
+from harness.wiring import refusal
 from nemesis.schedule import ImpossiblePlan, lacking, make_plan
 from nemesis.settings import from_names
 from nodes.backend import Capability
+from nodes.system import System, SystemUnavailable
 from nodes.topology import Topology
 from reports.verdict import Verdict
 
@@ -91,9 +94,11 @@ def _mix(names: str) -> dict[str, Any]:
 def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | None, as_json: bool) -> int:
     """Run a spec to its end; returns the exit code (DESIGN decision 8)."""
     console = Console(stderr=as_json, highlight=False)
+    if replay is not None and (race := read_run_info(replay).more.get("race")):
+        return _race_again(replay, race, out=out, as_json=as_json)
     spec, recorded = _what_to_run(spec_file, flags, replay)
     prepared = prepare(spec, console, out=out, quiet=as_json, replayed=recorded)
-    verdict, ending = asyncio.run(_run(prepared, console, quiet=as_json))
+    verdict, ending = asyncio.run(execute(prepared, console, quiet=as_json))
     code = exit_code([(verdict, ending.status)])
     if as_json:
         print(json.dumps({"run_dir": str(prepared.directory), "exit": code, **verdict.as_json()}))
@@ -101,6 +106,21 @@ def run_spec(spec_file: Path | None, flags: Flags, *, out: Path, replay: Path | 
         again = f"krash run --replay {shlex.quote(str(prepared.directory))}"
         terminal.print_verdict(console, verdict, report=str(prepared.directory / "report.html"), again=again)
     return code
+
+
+def _race_again(earlier: Path, race: Mapping[str, Any], *, out: Path, as_json: bool) -> int:
+    """A race has no choices to take again: its script, system and parameters are all of it. The flags of `krash run` do not apply."""
+    from harness.race import RaceFlags, run_race
+
+    spec = read_run_info(earlier).spec
+    settings = {**race["parameters"], **{f"config.all.{key}": value for key, value in race["config"].items()}}
+    at = f"@{spec['metadata_version']}" if spec["metadata_version"] else ""
+    flags = RaceFlags(
+        settings=tuple(f"{name}={json.dumps(value)}" for name, value in settings.items()),
+        backend=spec["backend"],
+        out=out,
+    )
+    return run_race(race["source"], flags, system=f"{spec['system']}{at}", times=1, as_json=as_json)
 
 
 def _what_to_run(spec_file: Path | None, flags: Flags, replay: Path | None) -> tuple[Spec, Path | None]:
@@ -123,28 +143,41 @@ class Prepared:
 
 
 def prepare(
-    spec: Spec, console: Console, *, out: Path, quiet: bool, replayed: Path | None, purpose: str = "run"
+    spec: Spec,
+    console: Console,
+    *,
+    out: Path,
+    quiet: bool,
+    replayed: Path | None,
+    purpose: str = "run",
+    topology: Topology | None = None,
+    versions: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
 ) -> Prepared:
-    """Check what the machine lacks, fetch what is needed, make the run directory. Raises CommandError naming the remedy."""
+    """Check what the machine lacks, fetch what is needed, make the run directory. Raises CommandError naming the remedy.
+
+    topology: what is deployed, where that is not the spec's; versions: others that are needed; more: further fields of run.json.
+    """
     display = terminal.PhaseDisplay(console, quiet=quiet)
     backend, system_class = plugins.load(Group.BACKENDS, spec.backend), plugins.load(Group.SYSTEMS, spec.system_name)
     _refuse_what_is_missing(spec)
     _mention_leftovers(backend, console)
     system = system_class()
-    topology = spec.topology(system_class.default_version())
+    topology = topology or spec.topology(system_class.default_version())
     _refuse_an_impossible_plan(spec, topology, backend.capabilities)
+    _refuse_what_the_system_lacks(system, topology)
     display.begin("fetch")
-    for version in sorted({node.version for node in topology.nodes}):
+    for version in sorted({node.version for node in topology.nodes} | set(versions)):
         display.say(f"{spec.system_name} {version}")
         system.fetch(version, progress=display.say)
     display.end()
-    directory = _make_directory(spec, topology, out, purpose)
+    directory = _make_directory(spec, topology, out, purpose, more or {})
     if replayed is not None:
         keep_replayed(directory, replayed)
     return Prepared(spec=spec, directory=directory, backend=backend)
 
 
-def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> Path:
+def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str, more: Mapping[str, Any]) -> Path:
     started = datetime.now(UTC)
     run = f"{started:%Y-%m-%dT%H-%M-%S}-{spec.name}-{secrets.token_hex(2)}"
     seed = spec.seed if spec.seed is not None else secrets.randbits(31)
@@ -154,15 +187,7 @@ def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> 
         seed=seed,
         system=spec.system_name,
         versions={node.name: node.version for node in topology.nodes},
-        topics=[
-            {
-                "name": topic.name,
-                "partitions": topic.partitions,
-                "replication": topic.replication,
-                "config": dict(topic.config),
-            }
-            for topic in topology.topics
-        ],
+        topics=topic_facts(topology),
         started_at=started.isoformat(timespec="seconds"),
         environment=environment(),
         command=["krash", *sys.argv[1:], *(["--seed", str(seed)] if purpose == "run" and spec.seed is None else [])],
@@ -170,6 +195,7 @@ def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str) -> 
             "purpose": purpose,
             "status": "harness-error",
             "reason": "the run never ended; `krash recover` finishes its directory",
+            **more,
         },
     )
     create_run(out / run, info)
@@ -191,6 +217,13 @@ def _refuse_what_is_missing(spec: Spec) -> None:
         )
 
 
+def _refuse_what_the_system_lacks(system: System, topology: Topology) -> None:
+    try:
+        system.check(topology)
+    except SystemUnavailable as lacking:
+        raise UsageError(str(lacking)) from None
+
+
 def _refuse_an_impossible_plan(spec: Spec, topology: Topology, capabilities: frozenset[Capability]) -> None:
     """UsageError when the faults ask for nodes or topics that are not there, or for what the backend cannot do."""
     try:
@@ -199,6 +232,8 @@ def _refuse_an_impossible_plan(spec: Spec, topology: Topology, capabilities: fro
         raise UsageError(f"nemesis: {error}") from None
     if impossible := lacking(plan, capabilities):
         raise UsageError(f"the {spec.backend} backend cannot do this: {'; '.join(impossible)}")
+    if (why := refusal(spec, capabilities)) is not None:
+        raise UsageError(why)
 
 
 def _mention_leftovers(backend: Any, console: Console) -> None:
@@ -215,9 +250,12 @@ def _fault_name(fault: dict[str, Any]) -> str:
 
 
 class _Listener:
-    """Shows what the stage says, and starts the judge when the workload begins."""
+    """Shows what the stage says, and starts the judge when the phase `warm_at` begins."""
 
-    def __init__(self, display: terminal.PhaseDisplay, judge: JudgeProcess, spec: Spec) -> None:
+    def __init__(
+        self, display: terminal.PhaseDisplay, judge: JudgeProcess, spec: Spec, warm_at: str = "workload"
+    ) -> None:
+        self._warm_at = warm_at
         self._display = display
         self._judge = judge
         self._spec = spec
@@ -237,12 +275,14 @@ class _Listener:
                 self._show()
             self._fault, self._phase = "", message["name"]
             self._display.begin(message["name"], message.get("text", ""))
-            if message["name"] == "workload":
+            if message["name"] == self._warm_at:
                 self.warming = asyncio.create_task(self._judge.start())
         elif kind == "say":
             self._display.say(message["text"])
         elif kind == "note":
             self._display.note(message["text"])
+        elif kind == "step":
+            self._display.note(terminal.step_line(message))
         elif kind == "progress":
             self._counters = message["counters"]
             self._first = self._first or time.monotonic()
@@ -270,11 +310,15 @@ class _Listener:
         )
 
 
-async def _run(prepared: Prepared, console: Console, *, quiet: bool) -> tuple[Verdict, Ending]:
+async def execute(
+    prepared: Prepared, console: Console, *, quiet: bool, judge: JudgeProcess | None = None, warm_at: str = "workload"
+) -> tuple[Verdict, Ending]:
+    """Stage, history, verdict, report. `judge`: one that serves several runs, and is the caller's to close."""
     spec, directory = prepared.spec, prepared.directory
     display = terminal.PhaseDisplay(console, quiet=quiet)
-    judge = JudgeProcess(directory / "judge.log")
-    listener = _Listener(display, judge, spec)
+    own = judge is None
+    judge = judge or JudgeProcess(directory / "judge.log")
+    listener = _Listener(display, judge, spec, warm_at)
     supervisor = Supervisor(
         stage=stage_command(directory),
         enclose=prepared.backend.enclose,
@@ -292,7 +336,8 @@ async def _run(prepared: Prepared, console: Console, *, quiet: bool) -> tuple[Ve
         display.say(f"{len(verdict.checks)} checks")
         display.end()
     finally:
-        await judge.close()
+        if own:
+            await judge.close()
     for complaint in publish(directory, verdict):
         console.print(f" note      {complaint}", soft_wrap=True)
     return verdict, ending

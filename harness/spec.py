@@ -15,14 +15,14 @@ models. A `Spec` is plain data with every default filled in, and what `run.json`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from harness.checker.settings import Settings as CheckSettings
 from nemesis.durations import Seconds
 from nemesis.settings import NemesisSettings
-from nodes.topology import NodePlan, ServerRole, Topic, Topology
+from nodes.topology import NodePlan, QuorumKind, ServerRole, Topic, Topology
 
 NAME = r"^[a-z0-9][a-z0-9-]{0,40}$"
 
@@ -109,19 +109,33 @@ class Spec(Section):
     metadata_version: str | None = Field(
         default=None, description="feature level at format time, e.g. 3.4 or 3.5-IV0; default: the version's own"
     )
+    features: dict[str, int] = Field(
+        default={},
+        description="levels of other features at format time, e.g. transaction.version: 1 (Kafka 3.9 and newer)",
+    )
     controllers: int = Field(default=1, ge=1, le=9, description="separate controllers c1, c2, ... (node ids from 101)")
     brokers: int = Field(default=3, ge=1, le=30, description="brokers b1, b2, ... (node ids from 1)")
+    quorum: QuorumKind = Field(
+        default=QuorumKind.STATIC,
+        description="how controllers know each other: static, or dynamic (Kafka 3.9 and newer)",
+    )
     combined: bool = Field(default=False, description="nodes n1, n2, ... with both roles; `controllers` of them vote")
     versions: dict[str, str] = Field(
         default={}, description="version of single nodes, by name: two can live side by side"
     )
     config: ConfigSection = Field(default=ConfigSection(), description="configuration of the nodes")
+    debug: list[str] = Field(default=[], description="loggers of the servers that write at DEBUG level too")
     limits: LimitsSection = Field(default=LimitsSection(), description="resource limits of the nodes")
     topics: list[TopicSection] = Field(
         default=[TopicSection(name="log")], min_length=1, description="topics made before the workload starts"
     )
     workload: WorkloadSection = Field(default=WorkloadSection(), description="what clients do")
     nemesis: NemesisSettings = Field(default_factory=NemesisSettings, description="what goes wrong, and when")
+    wire: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="lead connections between servers through the wire gate; auto: when a fault needs it",
+    )
+    wire_clients: bool = Field(default=False, description="and the connections of clients, which costs them throughput")
     rate: float | None = Field(
         default=1000, gt=0, description="records per second over all clients; null: as fast as it goes"
     )
@@ -136,6 +150,12 @@ class Spec(Section):
         default=None, ge=0, lt=2**63, description="decides every random choice; default: drawn, and recorded"
     )
     checks: CheckSettings = Field(default_factory=CheckSettings, description="how the history is judged")
+
+    @field_validator("wire", mode="before")
+    @classmethod
+    def _wire_text(cls, value: Any) -> Any:
+        """Some YAML reads on and off as booleans."""
+        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
     @field_validator("versions", mode="before")
     @classmethod
@@ -204,6 +224,9 @@ class Spec(Section):
             topics=tuple(self._topic(topic) for topic in self.topics),
             clients=self.workload.clients,
             metadata_version=self.metadata_version,
+            features=self.features,
+            quorum=self.quorum,
+            debug=tuple(self.debug),
         )
 
     def _node_config(self, name: str, roles: frozenset[ServerRole]) -> dict[str, str]:

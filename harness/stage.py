@@ -6,6 +6,7 @@ line in the terminal and its times in `run.json`:
 
     deploy    nodes up, ready by protocol, topics made with full ISRs
     workload  clients and nemesis, for the spec's time limit (or until interrupted, or something of ours breaks)
+    race      instead of the workload, for `krash race run`: a script (harness/race_stage.py)
     heal      clients stop, every fault is healed and proved so, then leaders and full ISRs are awaited
     drain     fresh clients read every partition from its start to its end
     collect   nodes stop; logs, configuration and metadata logs are copied
@@ -29,6 +30,7 @@ from harness.clients import ClientDied
 from harness.control import Line, connect
 from harness.deployment import Deployment
 from harness.history.arrow import spare_pandas
+from harness.race_stage import run_race
 from harness.up_stage import keep_up
 
 ALIVE_EVERY = 1.0  # seconds
@@ -85,10 +87,10 @@ class Stage:
                 count = len(self.deployment.choices.misfits)
                 self.line.send(type="note", text=f"{count} replayed choices did not fit and were drawn anew")
             if self.interrupt.is_set():
-                self._interrupted("after its time limit, while it was being finished")
+                self.interrupted("after its time limit, while it was being finished")
         return code
 
-    def _interrupted(self, when: str) -> None:
+    def interrupted(self, when: str) -> None:
         """By Ctrl-C, or by the end of the supervisor. The first word on it stays."""
         if self.status == "completed":
             self.status, self.reason = "interrupted", f"interrupted {when}"
@@ -100,24 +102,33 @@ class Stage:
         interrupted.cancel()
         if not deploying.done():
             deploying.cancel()
-            self._interrupted("while the cluster was deployed")
+            self.interrupted("while the cluster was deployed")
             await asyncio.gather(deploying, return_exceptions=True)
             return
         deploying.result()
 
     async def _break_and_drain(self) -> None:
         deployment = self.deployment
-        async with self.phase("workload"):
-            await self._workload()
-        async with self.phase("heal", "waiting for leaders and full ISRs"):
-            missing = await deployment.recover()
-            if missing is not None:
-                self.line.send(type="note", text=f"not recovered after {deployment.spec.recovery_limit:g} s: {missing}")
+        await (run_race(self) if deployment.order is not None else self._break_and_heal())
+        if (gate_died := deployment.gate_death()) is not None:
+            self.line.send(type="note", text=f"no nodes can reach each other any more, nothing is drained: {gate_died}")
+            return
         async with self.phase("drain"):
             try:
                 await deployment.drain(self._progress)
             except ClientDied as error:
                 self.spoil(f"the final read failed: {error}")
+
+    async def _break_and_heal(self) -> None:
+        deployment = self.deployment
+        async with self.phase("workload"):
+            await self._workload()
+        if deployment.gate_death() is not None:
+            return
+        async with self.phase("heal", "waiting for leaders and full ISRs"):
+            missing = await deployment.recover()
+            if missing is not None:
+                self.line.send(type="note", text=f"not recovered after {deployment.spec.recovery_limit:g} s: {missing}")
 
     async def _workload(self) -> None:
         """Clients and nemesis, until the nemesis has healed everything after the time limit, or earlier when
@@ -129,9 +140,13 @@ class Stage:
         faults = asyncio.create_task(deployment.run_nemesis(self._fault))
         death = asyncio.create_task(deployment.clients.first_exit())
         interrupt = asyncio.create_task(self.interrupt.wait())
-        await asyncio.wait([faults, death, interrupt], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [faults, death, interrupt]
+        ends += [deployment.gate.died] if deployment.gate is not None else []
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if (gate_died := deployment.gate_death()) is not None:
+            self.spoil(gate_died)
         if interrupt.done():
-            self._interrupted("before its time limit; judged by what was recorded until then")
+            self.interrupted("before its time limit; judged by what was recorded until then")
         if death.done():
             self.spoil(str(death.exception()))
         if deployment.nemesis is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -19,6 +19,7 @@ from nodes.topology import BROKER_PORT, Topic
 if TYPE_CHECKING:
     from nodes.cluster import Cluster
 
+T = TypeVar("T")
 ATTEMPT_S: Final = 10.0
 _PASSING: Final = frozenset(
     {
@@ -45,7 +46,7 @@ async def create_topic(cluster: Cluster, topic: Topic, *, deadline: float) -> No
             if declined.code is not ErrorCode.topic_already_exists or tries == 1:
                 raise
 
-    await _somewhere(cluster, create, until)
+    await somewhere(cluster, create, until)
     wanted = {(topic.name, partition) for partition in range(len(topic.assignment or ()) or topic.partitions)}
 
     def whole() -> bool:
@@ -72,7 +73,7 @@ async def delete_topic(cluster: Cluster, name: str, *, deadline: float) -> None:
             if declined.code is not ErrorCode.unknown_topic_or_partition or tries == 1:
                 raise
 
-    await _somewhere(cluster, delete, until)
+    await somewhere(cluster, delete, until)
     left = max(1.0, until - time.monotonic())
     await cluster.wait(
         lambda _: not any(key[0] == name for view in cluster.observer.own_views().values() for key in view),
@@ -88,14 +89,14 @@ async def update_feature(cluster: Cluster, feature: str, level: int, *, deadline
         if connection.features.get(feature, 0) < level:
             await requests.update_feature(connection, feature, level, timeout=ATTEMPT_S)
 
-    await _somewhere(cluster, update, until)
+    await somewhere(cluster, update, until)
     for plan in cluster.topology.brokers:
 
         async def known(connection: Connection) -> None:
             if (seen := connection.features.get(feature, 0)) < level:
                 raise Unreachable(f"{connection.peer} still sees {feature} at {seen}, not {level}")
 
-        await _somewhere(cluster, known, until, only=plan.name)
+        await somewhere(cluster, known, until, only=plan.name)
 
 
 async def warm_up(cluster: Cluster, *, deadline: float) -> None:
@@ -105,12 +106,12 @@ async def warm_up(cluster: Cluster, *, deadline: float) -> None:
     async def hand_out(connection: Connection) -> None:
         await requests.producer_id(connection, timeout=ATTEMPT_S)
 
-    await asyncio.gather(*(_somewhere(cluster, hand_out, until, only=plan.name) for plan in cluster.topology.brokers))
+    await asyncio.gather(*(somewhere(cluster, hand_out, until, only=plan.name) for plan in cluster.topology.brokers))
 
 
-async def _somewhere(
-    cluster: Cluster, ask: Callable[[Connection], Awaitable[None]], until: float, *, only: str | None = None
-) -> None:
+async def somewhere(
+    cluster: Cluster, ask: Callable[[Connection], Awaitable[T]], until: float, *, only: str | None = None
+) -> T:
     """Ask one broker after the other until one answers without a passing error; the last failure when time is up."""
     names = [only] if only else [plan.name for plan in cluster.topology.brokers]
     while True:

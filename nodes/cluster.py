@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from nodes import administration
+from nodes import administration, inquiry
 from nodes.backend import Backend, Capability
 from nodes.changes import changes
 from nodes.claims import Claims
@@ -27,7 +27,9 @@ from nodes.network import Network
 from nodes.node import Gone, Node, NodeError
 from nodes.observer import Observer, Seat
 from nodes.protocol.connection import Connection, Unreachable
-from nodes.system import System, SystemUnavailable
+from nodes.protocol.partitions import At, Offset
+from nodes.protocol.transactions import Transaction
+from nodes.system import QuorumState, System, SystemUnavailable
 from nodes.topology import BROKER_PORT, CONTROLLER_PORT, NodePlan, ServerRole, Topic, Topology
 from nodes.view import ClusterView, PartitionView, QuorumAnswer, describe
 
@@ -60,6 +62,7 @@ class Cluster:
         self._last: ClusterView | None = None
         self._claims = Claims(run=self.run, clock=self.backend.clock)
         self._guards: dict[str, asyncio.Task[None]] = {}
+        self._connections: list[Connection] = []  # that `connect` handed out
         for plan in self.topology.nodes:
             self.versions.setdefault(plan.name, plan.version)
 
@@ -184,6 +187,40 @@ class Cluster:
         )
         return there and back and answers
 
+    # what single nodes say
+    async def connect(self, name: str, *, via: str | None = None, timeout: float = 5) -> Connection:
+        """A raw connection to a node's protocol; `via` a client or server node, out of that one's network (and through its gate).
+
+        Closed with the cluster, if not before. Unreachable when there is no answer within `timeout` seconds.
+        """
+        connection = await inquiry.connect(self, name, via=via, timeout=timeout)
+        self._connections.append(connection)
+        return connection
+
+    async def offset(self, topic: str, partition: int, at: At = At.LATEST, *, on: str | None = None) -> Offset:
+        """An offset as a broker tells it: of the leader, or of the one named (which only At.END and At.OWN_START do not mind)."""
+        return await inquiry.offset(self, topic, partition, at, on=on)
+
+    async def log_end(self, topic: str, partition: int, *, on: str) -> int | None:
+        """Where a broker's own copy of a partition ends; None when it has none. Unreachable when it does not answer."""
+        return await inquiry.log_end(self, topic, partition, on=on)
+
+    async def coordinator_of(self, key: str, *, group: bool = False, deadline: float = 30) -> str:
+        """Name of the broker that coordinates a transactional id (or a group)."""
+        return await inquiry.coordinator_of(self, key, group=group, deadline=deadline)
+
+    async def transaction_state(self, transactional_id: str, *, deadline: float = 30) -> Transaction:
+        """What its coordinator knows of a transactional id."""
+        return await inquiry.transaction_state(self, transactional_id, deadline=deadline)
+
+    async def quorum_state(self, name: str) -> QuorumState | None:
+        """Whom a controller follows, from its disk: also while it is paused. None when it has not written it."""
+        return await self.system.quorum_state(self.nodes[name])
+
+    async def meta(self, name: str) -> Mapping[str, str]:
+        """What names a node's disk: cluster.id, node.id, directory.id; empty when it is wiped."""
+        return await self.system.identity(self.nodes[name])
+
     # waits
     async def wait(self, predicate: Callable[[ClusterView], bool], *, deadline: float, what: str) -> ClusterView:
         """Until a view fulfils the predicate; NotReached after `deadline` seconds says what was seen instead."""
@@ -242,6 +279,10 @@ class Cluster:
         """Delete it and wait until no broker shows it."""
         await administration.delete_topic(self, name, deadline=deadline)
 
+    async def elect(self, topic: str, partition: int, *, preferred: bool = True, deadline: float = 30) -> str | None:
+        """Ask for an election, preferred or unclean: the error's name (PREFERRED_LEADER_NOT_AVAILABLE, ...), None when it was held."""
+        return await inquiry.elect(self, topic, partition, preferred=preferred, deadline=deadline)
+
     async def raise_metadata_version(self, version: str, *, deadline: float = 30) -> None:
         """Finalize a higher metadata.version ("3.9", "3.5-IV1") and wait until every broker knows it."""
         await administration.update_feature(
@@ -253,6 +294,8 @@ class Cluster:
         await self.observer.close()
         for event in self._claims.ended():
             self.on_event(event)
+        for connection in self._connections:
+            connection.close()
         for task in self._guards.values():
             task.cancel()
         await asyncio.gather(*self._guards.values(), return_exceptions=True)

@@ -26,18 +26,22 @@ async def deploy(
     on_event: Callable[[Event], None],
     progress: Callable[[str], None] = lambda _: None,
     deadline: float = 120,
+    before_start: Callable[[Cluster], Awaitable[None]] | None = None,
+    kind: type[Cluster] = Cluster,
 ) -> Cluster:
     """Add all nodes to an opened backend, start the servers, wait until every broker lists all, create the topics.
 
     Returns a watched cluster (end it with `close`). SystemUnavailable or NotReached says which node did not come up and why; what was
-    started then is the backend's to remove.
+    started then is the backend's to remove. `before_start` is called when all nodes are there and nothing runs in them yet; `kind`: a
+    subclass of Cluster to make.
     """
     check(topology)
+    system.check(topology)
     progress(f"adding {len(topology.nodes)} servers and {topology.clients} clients")
     servers = await _together(backend.add(system.request(plan)) for plan in topology.nodes)
     requests = [NodeRequest(name=f"w{number}", role=Role.CLIENT) for number in range(1, topology.clients + 1)]
     clients = await _together(backend.add(request) for request in requests)
-    cluster = Cluster(
+    cluster = kind(
         run=run,
         topology=topology,
         system=system,
@@ -47,6 +51,8 @@ async def deploy(
         on_event=on_event,
     )
     try:
+        if before_start is not None:
+            await before_start(cluster)
         await _bring_up(cluster, progress, deadline)
     except BaseException:
         await cluster.close()

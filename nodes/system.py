@@ -7,6 +7,7 @@ A node's disk is home-relative `data/`; configuration `etc/`; logs `log/`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -19,6 +20,15 @@ class SystemUnavailable(Exception):
     """The system under test could not be fetched, configured or started; the message says what to do."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class QuorumState:
+    """What one controller has written down about the quorum: whom it follows or votes for, in which epoch."""
+
+    leader: int  # node id, -1: knows of none
+    epoch: int
+    voted: int  # node id, -1: for nobody
+
+
 class System(Protocol):
     name: ClassVar[str]
 
@@ -26,6 +36,10 @@ class System(Protocol):
     def probe(cls) -> list[Requirement]: ...
     @classmethod
     def default_version(cls) -> str: ...
+    def check(self, topology: Topology) -> None:
+        """SystemUnavailable names what in this topology the system cannot do, before anything is fetched or started."""
+        ...
+
     def fetch(self, version: str, *, progress: Callable[[str], None]) -> None:
         """Make a version available on this machine; quick when it is cached already. SystemUnavailable names what is missing."""
         ...
@@ -48,6 +62,14 @@ class System(Protocol):
 
     async def last_words(self, node: Node) -> str:
         """Why a node that died by itself did, from the end of its logs: the likely cause, then the lines that say so."""
+        ...
+
+    async def quorum_state(self, node: Node) -> QuorumState | None:
+        """From the node's disk, so also of one that is paused or gone; None when it has written none."""
+        ...
+
+    async def identity(self, node: Node) -> Mapping[str, str]:
+        """What names the node's disk: {"cluster.id": ..., "node.id": "1", "directory.id": ...}; empty when it is wiped."""
         ...
 
     def metadata_level(self, version: str) -> int:

@@ -85,7 +85,12 @@ class DockerBackend:
         self._nodes: dict[str, ContainerNode] = {}
         self._names: set[str] = set()
         self._pending: set[asyncio.Future[Any]] = set()
-        self._filter = PacketFilter(run, execute=self._execute, reaches=self._reaches)
+        self._filter = PacketFilter(
+            run,
+            execute=self._execute,
+            reaches=self._reaches,
+            namespace=lambda node: self._nodes[node].place.namespace,
+        )
         self.network = self._filter
         self._held = ExitStack()
         self._engine: DockerClient = await asyncio.to_thread(self._held.enter_context, docker_engine.connected())

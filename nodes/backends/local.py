@@ -45,7 +45,7 @@ class LocalBackend:
 
     name: ClassVar[str] = "local"
     capabilities: ClassVar[frozenset[Capability]] = frozenset(
-        {Capability.CUT, Capability.PAUSE, Capability.FILES, Capability.CLIENTS}
+        {Capability.CUT, Capability.PAUSE, Capability.FILES, Capability.CLIENTS, Capability.WIRE}
     )
     clock = "host"
     network: Network
@@ -86,7 +86,9 @@ class LocalBackend:
         self._nodes: dict[str, LocalNode] = {}
         self._unused = iter(range(_FIRST, _LAST + 1))
         self._here = own_namespace()
-        self._filter = PacketFilter(run, execute=self._execute, reaches=self._reaches)
+        self._filter = PacketFilter(
+            run, execute=self._execute, reaches=self._reaches, namespace=lambda node: self._nodes[node].place.namespace
+        )
         self.network = self._filter
         await within(self._here, _no_ipv6)
         await self._ip(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter as Multiset
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from nodes.backends import iptables
+from nodes.backends import iptables, nat
 from nodes.network import Counter, Cut
 from nodes.node import Completed, NodeError
 
@@ -18,16 +18,19 @@ Execute = Callable[
     [str, tuple[str, ...], bytes], Awaitable[Completed]
 ]  # node, argv, stdin; in the node's network, as root there
 Reaches = Callable[[str, str], Awaitable[bool]]
+Namespace = Callable[[str], int]  # a node's network namespace, as an open descriptor of this process
 
 
 class PacketFilter:
     """Implements `nodes.network.Network`. `addresses` (node name -> IPv4) grows as nodes are added."""
 
-    def __init__(self, run: str, *, execute: Execute, reaches: Reaches) -> None:
+    def __init__(self, run: str, *, execute: Execute, reaches: Reaches, namespace: Namespace | None = None) -> None:
+        """Without `namespace` (nodes of another machine) connections cannot be intercepted."""
         self.addresses: dict[str, str] = {}
         self._run = run
         self._execute = execute
         self._reaches = reaches
+        self._namespace = namespace
         self._one_at_a_time = asyncio.Lock()
 
     async def cut(self, cuts: Sequence[Cut]) -> None:
@@ -64,10 +67,27 @@ class PacketFilter:
         return [Counter(id=id, at=at, source=source, packets=n) for (id, at, source), n in sums.items()]
 
     async def reaches(self, source: str, destination: str) -> bool:
-        for name in (source, destination):
+        self._must_know(source, destination)
+        return await self._reaches(source, destination)
+
+    async def intercept(self, at: str, to: Mapping[str, Sequence[int]], *, port: int, mark: int) -> None:
+        self._must_know(at, *to)
+        self.namespace(at)
+        bodies = nat.rules_for({self.addresses[name]: ports for name, ports in to.items()}, port=port, mark=mark)
+        async with self._one_at_a_time:
+            saved = await self._output(at, nat.SAVE)
+            await self._restore(at, nat.installation(self._run, bodies, saved))
+
+    def namespace(self, of: str) -> int:
+        self._must_know(of)
+        if self._namespace is None:
+            raise NodeError(f"connections of {of} cannot be led through the wire gate: it runs on another machine")
+        return self._namespace(of)
+
+    def _must_know(self, *names: str) -> None:
+        for name in names:
             if name not in self.addresses:
                 raise NodeError(f"no node {name}; there are {', '.join(sorted(self.addresses))}")
-        return await self._reaches(source, destination)
 
     def _refuse_bad(self, cuts: Iterable[Cut]) -> None:
         try:

@@ -10,11 +10,13 @@ Ids are derived, the first disk's from cluster and node, a replacement's from th
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping
 from typing import Final
 
 from nodes.protocol.requests import text
+from nodes.system import QuorumState
 
 META: Final = "meta.properties"
 _SPACE: Final = uuid.UUID("2e3e3a77-2f3e-5d5b-9c1c-6b6f2f0a7d11")
@@ -49,3 +51,12 @@ def parse(properties: str) -> dict[str, str]:
     """The pairs of a .properties text without escapes or continuation lines."""
     pairs = (line.split("=", 1) for line in properties.splitlines() if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip() for name, value in pairs}
+
+
+def quorum_state(written: str) -> QuorumState:
+    """A `quorum-state` file: one line of JSON, replaced as a whole.
+
+    `{"leaderId":101,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"AAA...","data_version":1}`
+    """
+    told = json.loads(written)
+    return QuorumState(leader=told["leaderId"], epoch=told["leaderEpoch"], voted=told["votedId"])

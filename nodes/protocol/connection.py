@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -25,6 +26,7 @@ from nodes.protocol.framing import MAX_FRAME, BadFrame, decode_response, encode_
 
 CLIENT_ID: Final = "krash"
 R = TypeVar("R", bound=ResponsePayload)
+MakeSocket = Callable[[], Awaitable[socket.socket]]
 
 
 class Unreachable(Exception):
@@ -33,6 +35,20 @@ class Unreachable(Exception):
 
 class Unsupported(Exception):
     """The server does not speak this request in this version."""
+
+
+async def _connect(
+    host: str, port: int, through: socket.socket | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if through is None:
+        return await asyncio.open_connection(host, port, limit=2**20)
+    try:
+        through.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(through, (host, port))
+        return await asyncio.open_connection(sock=through, limit=2**20)
+    except BaseException:
+        through.close()
+        raise
 
 
 class Connection:
@@ -46,14 +62,17 @@ class Connection:
         self._correlation = 0
 
     @classmethod
-    async def open(cls, host: str, port: int, *, timeout: float) -> Self:
-        """Connect and learn what the server speaks, all within `timeout` seconds. Unreachable otherwise."""
+    async def open(cls, host: str, port: int, *, timeout: float, dial: MakeSocket | None = None) -> Self:
+        """Connect and learn what the server speaks, all within `timeout` seconds. Unreachable otherwise.
+
+        dial: makes the TCP socket to connect with, for one that belongs to a node's network; None: the harness's own.
+        """
         peer = f"{host}:{port}"
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
         try:
             async with asyncio.timeout_at(until):
-                reader, writer = await asyncio.open_connection(host, port, limit=2**20)
+                reader, writer = await (_connect(host, port, await dial()) if dial else _connect(host, port))
         except TimeoutError:
             raise Unreachable(f"{peer} did not accept a connection within {timeout:g} s") from None
         except OSError as error:

@@ -44,6 +44,15 @@ class Declined(Exception):
         self.code = code
 
 
+def error_name(code: ErrorCode) -> str:
+    """Kafka's own name of an error: NOT_CONTROLLER; NONE of none."""
+    return code.name.upper()
+
+
+def milliseconds(seconds: float) -> i32Timedelta:
+    return i32Timedelta.parse(datetime.timedelta(milliseconds=round(seconds * 1000)))
+
+
 def text(identifier: uuid.UUID) -> str:
     """A UUID as Kafka writes it: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")
@@ -72,7 +81,7 @@ async def create_topic(connection: Connection, topic: Topic, *, timeout: float) 
         ),
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in topic.config.items()),
     )
-    request = CreateTopicsRequest(topics=(wanted,), timeout=_milliseconds(timeout))
+    request = CreateTopicsRequest(topics=(wanted,), timeout=milliseconds(timeout))
     for result in (await connection.ask(request, CreateTopicsResponse, timeout=timeout)).topics:
         if result.error_code is not ErrorCode.none:
             raise Declined(f"topic {topic.name} was not created", result.error_code, result.error_message)
@@ -80,7 +89,7 @@ async def create_topic(connection: Connection, topic: Topic, *, timeout: float) 
 
 async def delete_topic(connection: Connection, name: str, *, timeout: float) -> None:
     topic = DeleteTopicState(name=TopicName(name), topic_id=None)
-    request = DeleteTopicsRequest(topics=(topic,), timeout=_milliseconds(timeout))
+    request = DeleteTopicsRequest(topics=(topic,), timeout=milliseconds(timeout))
     for result in (await connection.ask(request, DeleteTopicsResponse, timeout=timeout)).responses:
         if result.error_code is not ErrorCode.none:
             raise Declined(f"topic {name} was not deleted", result.error_code, result.error_message)
@@ -98,7 +107,7 @@ async def update_feature(
 ) -> None:
     """Finalize a feature at a level, e.g. metadata.version at 21 (KIP-584, KIP-778)."""
     update = FeatureUpdateKey(feature=feature, max_version_level=i16(level), upgrade_type=i8(kind))
-    request = UpdateFeaturesRequest(feature_updates=(update,), timeout=_milliseconds(timeout))
+    request = UpdateFeaturesRequest(feature_updates=(update,), timeout=milliseconds(timeout))
     answer = await connection.ask(request, UpdateFeaturesResponse, timeout=timeout)
     what = f"{feature} was not set to {level}"
     if answer.error_code is not ErrorCode.none:
@@ -106,7 +115,3 @@ async def update_feature(
     for result in answer.results:
         if result.error_code is not ErrorCode.none:
             raise Declined(what, result.error_code, result.error_message)
-
-
-def _milliseconds(seconds: float) -> i32Timedelta:
-    return i32Timedelta.parse(datetime.timedelta(milliseconds=round(seconds * 1000)))
