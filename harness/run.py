@@ -44,6 +44,7 @@ from harness.verdicts import read_verdict, write_failed
 from nemesis.schedule import ImpossiblePlan, lacking, make_plan
 from nemesis.settings import from_names
 from nodes.backend import Capability
+from nodes.system import System, SystemUnavailable
 from nodes.topology import Topology
 from reports.verdict import Verdict
 
@@ -163,6 +164,7 @@ def prepare(
     system = system_class()
     topology = topology or spec.topology(system_class.default_version())
     _refuse_an_impossible_plan(spec, topology, backend.capabilities)
+    _refuse_what_the_system_lacks(system, topology)
     display.begin("fetch")
     for version in sorted({node.version for node in topology.nodes} | set(versions)):
         display.say(f"{spec.system_name} {version}")
@@ -212,6 +214,13 @@ def _refuse_what_is_missing(spec: Spec) -> None:
             + "\n".join(lines)
             + "\n`krash doctor` shows the whole table."
         )
+
+
+def _refuse_what_the_system_lacks(system: System, topology: Topology) -> None:
+    try:
+        system.check(topology)
+    except SystemUnavailable as lacking:
+        raise UsageError(str(lacking)) from None
 
 
 def _refuse_an_impossible_plan(spec: Spec, topology: Topology, capabilities: frozenset[Capability]) -> None:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from harness.checker.settings import Settings as CheckSettings
 from nemesis.durations import Seconds
 from nemesis.settings import NemesisSettings
-from nodes.topology import NodePlan, ServerRole, Topic, Topology
+from nodes.topology import NodePlan, QuorumKind, ServerRole, Topic, Topology
 
 NAME = r"^[a-z0-9][a-z0-9-]{0,40}$"
 
@@ -109,13 +109,22 @@ class Spec(Section):
     metadata_version: str | None = Field(
         default=None, description="feature level at format time, e.g. 3.4 or 3.5-IV0; default: the version's own"
     )
+    features: dict[str, int] = Field(
+        default={},
+        description="levels of other features at format time, e.g. transaction.version: 1 (Kafka 3.9 and newer)",
+    )
     controllers: int = Field(default=1, ge=1, le=9, description="separate controllers c1, c2, ... (node ids from 101)")
     brokers: int = Field(default=3, ge=1, le=30, description="brokers b1, b2, ... (node ids from 1)")
+    quorum: QuorumKind = Field(
+        default=QuorumKind.STATIC,
+        description="how controllers know each other: static, or dynamic (Kafka 3.9 and newer)",
+    )
     combined: bool = Field(default=False, description="nodes n1, n2, ... with both roles; `controllers` of them vote")
     versions: dict[str, str] = Field(
         default={}, description="version of single nodes, by name: two can live side by side"
     )
     config: ConfigSection = Field(default=ConfigSection(), description="configuration of the nodes")
+    debug: list[str] = Field(default=[], description="loggers of the servers that write at DEBUG level too")
     limits: LimitsSection = Field(default=LimitsSection(), description="resource limits of the nodes")
     topics: list[TopicSection] = Field(
         default=[TopicSection(name="log")], min_length=1, description="topics made before the workload starts"
@@ -204,6 +213,9 @@ class Spec(Section):
             topics=tuple(self._topic(topic) for topic in self.topics),
             clients=self.workload.clients,
             metadata_version=self.metadata_version,
+            features=self.features,
+            quorum=self.quorum,
+            debug=tuple(self.debug),
         )
 
     def _node_config(self, name: str, roles: frozenset[ServerRole]) -> dict[str, str]:

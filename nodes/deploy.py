@@ -36,6 +36,7 @@ async def deploy(
     subclass of Cluster to make.
     """
     check(topology)
+    system.check(topology)
     progress(f"adding {len(topology.nodes)} servers and {topology.clients} clients")
     servers = await _together(backend.add(system.request(plan)) for plan in topology.nodes)
     requests = [NodeRequest(name=f"w{number}", role=Role.CLIENT) for number in range(1, topology.clients + 1)]

@@ -23,7 +23,7 @@ class ServerRole(StrEnum):
 
 class QuorumKind(StrEnum):
     STATIC = "static"  # controller.quorum.voters
-    DYNAMIC = "dynamic"  # KIP-853; comes with the races
+    DYNAMIC = "dynamic"  # voters are in the metadata log, by id and directory id (KIP-853)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,9 @@ class Topology:
     metadata_version: str | None = (
         None  # as `kafka-storage format --release-version` takes it; None: the version's default
     )
+    features: Mapping[str, int] = field(default_factory=dict)  # other features at format time: name -> level
     quorum: QuorumKind = QuorumKind.STATIC
+    debug: tuple[str, ...] = ()  # loggers of the servers to write at DEBUG, besides those that always are
 
     @property
     def controllers(self) -> tuple[NodePlan, ...]:

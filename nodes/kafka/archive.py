@@ -92,7 +92,8 @@ def _train(distribution: Distribution, java: Java, scratch: Path, made: Path) ->
 
 def _disk(distribution: Distribution, scratch: Path, broker: int, controller: int) -> None:
     data = scratch / "data"
-    for path, content in formats.bootstrap_files(distribution, None).items():
+    data.mkdir()
+    for path, content in formats.bootstrap_files(distribution).items():
         (data / path).parent.mkdir(parents=True, exist_ok=True)
         (data / path).write_bytes(content)
     cluster = cluster_id({})

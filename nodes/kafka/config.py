@@ -91,10 +91,21 @@ def _identity(plan: NodePlan, topology: Topology, addresses: Mapping[str, str], 
 
 
 def _quorum(topology: Topology, addresses: Mapping[str, str]) -> dict[str, str]:
-    if topology.quorum is not QuorumKind.STATIC:
-        raise SystemUnavailable("only static controller quorums are supported so far; leave `quorum` out")
-    voters = [f"{voter.id}@{_address(voter.name, addresses)}:{CONTROLLER_PORT}" for voter in topology.controllers]
-    return {"controller.quorum.voters": ",".join(voters)}
+    at = [(voter.id, f"{_address(voter.name, addresses)}:{CONTROLLER_PORT}") for voter in topology.controllers]
+    if topology.quorum is QuorumKind.DYNAMIC:
+        return {"controller.quorum.bootstrap.servers": ",".join(place for _, place in at)}
+    return {"controller.quorum.voters": ",".join(f"{id}@{place}" for id, place in at)}
+
+
+def initial_controllers(topology: Topology, addresses: Mapping[str, str], directories: Mapping[int, str]) -> str:
+    """The first voters of a dynamic quorum, as `kafka-storage format --initial-controllers` takes them.
+
+    directories: node id -> directory id of its first disk.
+    """
+    return ",".join(
+        f"{voter.id}@{_address(voter.name, addresses)}:{CONTROLLER_PORT}:{directories[voter.id]}"
+        for voter in topology.controllers
+    )
 
 
 def replication(brokers: int) -> dict[str, str]:

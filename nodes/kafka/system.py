@@ -5,6 +5,7 @@ Home of a node:
     etc/server.properties, log4j*.properties
     etc/meta.properties        what identifies the node's current disk; survives a wipe
     etc/format/...             what formatting writes on a controller's disk; survives a wipe
+    etc/first/...              the same on its first disk in a dynamic quorum: it names the first voters as well
     data/                      log.dirs: everything the server knows
     log/{server,stdout}.log
 
@@ -16,11 +17,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
 from nodes.backend import Requirement
 from nodes.kafka import config, disk, formats, log_config
+from nodes.kafka.abilities import check
 from nodes.kafka.archive import archive_path, make_archive
 from nodes.kafka.distribution import Distribution, cache_root, cached_versions, exclusive, fetch_jars, locate
 from nodes.kafka.java import OLDEST, archive_flags, find_java, flags, requirement
@@ -28,9 +31,11 @@ from nodes.kafka.last_words import last_words
 from nodes.kafka.version import LATEST, metadata_level, release
 from nodes.node import Command, Node, NodeRequest
 from nodes.system import QuorumState, SystemUnavailable
-from nodes.topology import NodePlan, ServerRole, Topology
+from nodes.topology import NodePlan, QuorumKind, ServerRole, Topology
 
 CACHE: Final = "kafka"  # mount names
+FORMAT: Final = "etc/format"
+FIRST: Final = "etc/first"
 UNPACKED: Final = "kafka-unpacked"
 QUORUM_STATE: Final = "data/__cluster_metadata-0/quorum-state"
 BROKER_HEAP_MIB, CONTROLLER_HEAP_MIB = 256, 192
@@ -59,6 +64,9 @@ class KafkaSystem:
     def default_version(cls) -> str:
         return LATEST
 
+    def check(self, topology: Topology) -> None:
+        check(topology)
+
     def fetch(self, version: str, *, progress: Callable[[str], None]) -> None:
         """Jars, the default format and the class data archive, each only when it is missing."""
         java = find_java()
@@ -68,7 +76,7 @@ class KafkaSystem:
         if archive_path(distribution, java).is_file():
             return
         with exclusive(distribution.derived.name, progress=progress):
-            formats.bootstrap_files(distribution, None)
+            formats.bootstrap_files(distribution)
             make_archive(distribution, java, progress=progress)
 
     def request(self, plan: NodePlan) -> NodeRequest:
@@ -82,16 +90,19 @@ class KafkaSystem:
     async def prepare(self, node: Node, plan: NodePlan, topology: Topology, addresses: Mapping[str, str]) -> None:
         text = config.properties(plan, topology, addresses, data=node.absolute("data"))
         await node.write("etc/server.properties", text.encode())
-        for name, configuration in log_config.files(node.absolute(log_config.FILE)).items():
+        levels = {**log_config.LEVELS, **dict.fromkeys(topology.debug, "DEBUG")}
+        for name, configuration in log_config.files(node.absolute(log_config.FILE), levels).items():
             await node.write(f"etc/{name}", configuration.encode())
         cluster = disk.cluster_id(addresses)
         meta = disk.meta_properties(cluster=cluster, node=plan.id, directory=disk.directory_id(cluster, plan.id))
         await self._write_meta(node, meta)
         if ServerRole.CONTROLLER in plan.roles:
-            bootstrap = await asyncio.to_thread(formats.bootstrap_files, _oldest(topology), topology.metadata_version)
-            for path, content in bootstrap.items():
-                await node.write(f"etc/format/{path}", content)
-            await self._write_format(node)
+            for place, format in _formats(cluster, topology, addresses).items():
+                for path, content in (
+                    await asyncio.to_thread(formats.bootstrap_files, _oldest(topology), format)
+                ).items():
+                    await node.write(f"{place}/{path}", content)
+                await self._write_format(node, place)
         self._java[node.name] = await _java_of(node)
 
     async def start(self, node: Node, plan: NodePlan) -> None:
@@ -111,7 +122,8 @@ class KafkaSystem:
         """Make a wiped disk startable, as an operator would.
 
         keep_meta: meta.properties was saved and put back, nothing else: a controller comes back without bootstrap metadata. Otherwise the
-        disk is formatted anew. keep_directory_id: the disk keeps its name (3.7+), so the cluster cannot tell that it was replaced.
+        disk is formatted anew; in a dynamic quorum with `--no-initial-controllers`, since it joins a quorum that exists already.
+        keep_directory_id: the disk keeps its name (3.7+), so the cluster cannot tell that it was replaced.
         """
         known = disk.parse((await node.read(f"etc/{disk.META}")).decode())
         directory = known["directory.id"] if keep_directory_id else disk.next_directory_id(known["directory.id"])
@@ -119,7 +131,7 @@ class KafkaSystem:
             node, disk.meta_properties(cluster=known["cluster.id"], node=plan.id, directory=directory)
         )
         if ServerRole.CONTROLLER in plan.roles and not keep_meta:
-            await self._write_format(node)
+            await self._write_format(node, FORMAT)
 
     async def last_words(self, node: Node) -> str:
         texts = [await node.read(path) for path in (log_config.FILE, "log/stdout.log") if await node.exists(path)]
@@ -145,9 +157,19 @@ class KafkaSystem:
         await node.write(f"etc/{disk.META}", meta.encode())
         await node.write(f"data/{disk.META}", meta.encode())
 
-    async def _write_format(self, node: Node) -> None:
-        for path in await node.list("etc/format"):
-            await node.write(f"data/{path}", await node.read(f"etc/format/{path}"))
+    async def _write_format(self, node: Node, place: str) -> None:
+        for path in await node.list(place):
+            await node.write(f"data/{path}", await node.read(f"{place}/{path}"))
+
+
+def _formats(cluster: str, topology: Topology, addresses: Mapping[str, str]) -> dict[str, formats.Format]:
+    """Where each format of a controller's disk is kept; the last one is the first disk's."""
+    plain = formats.Format(metadata_version=topology.metadata_version, features=topology.features)
+    if topology.quorum is QuorumKind.STATIC:
+        return {FORMAT: plain}
+    directories = {voter.id: disk.directory_id(cluster, voter.id) for voter in topology.controllers}
+    voters = config.initial_controllers(topology, addresses, directories)
+    return {FORMAT: plain, FIRST: replace(plain, voters=voters)}
 
 
 def _oldest(topology: Topology) -> Distribution:

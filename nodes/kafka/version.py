@@ -12,14 +12,21 @@ from typing import Final
 
 LATEST: Final = "4.3.1"
 KNOWN: Final[Mapping[str, str]] = {
-    "3.3.2": "first line with KRaft in production; no broker epochs in AlterPartition (KAFKA-14139)",
+    "3.2.3": "last preview of KRaft: no metadata.version; a fenced broker may join an ISR (KAFKA-13916)",
+    "3.3.1": "first release with KRaft in production; leaders are not demoted in controlled shutdown (KAFKA-14296)",
+    "3.3.2": "its last patch; no broker epochs in AlterPartition (KAFKA-14139)",
     "3.4.1": "last line that is open to KAFKA-14139 at its default metadata.version",
+    "3.6.2": "last line without check-quorum (KAFKA-15489)",
     "3.9.2": "last line before 4.0; dynamic quorums",
     "4.3.1": "latest",
     "4.4.0": "its command line tools are missing from the repository; runs without them",
 }
 
-# From org.apache.kafka.server.common.MetadataVersion of 4.3.1. Levels below 7 (KRaft previews) cannot be formatted any more.
+FIRST_METADATA_VERSION: Final = (3, 3, 0)  # before, a cluster had none that could be chosen
+FIRST_DYNAMIC_QUORUM: Final = (3, 9, 0)  # KIP-853
+FIRST_FEATURES: Final = (3, 9, 0)  # that `kafka-storage format` takes
+
+# From org.apache.kafka.server.common.MetadataVersion of 4.4.0. Levels below 7 (KRaft previews) cannot be formatted any more.
 METADATA_LEVELS: Final[Mapping[str, int]] = {
     "3.3-IV3": 7,
     "3.4-IV0": 8,
@@ -45,6 +52,9 @@ METADATA_LEVELS: Final[Mapping[str, int]] = {
     "4.2-IV0": 28,
     "4.2-IV1": 29,
     "4.3-IV0": 30,
+    "4.4-IV0": 31,
+    "4.4-IV1": 32,
+    "4.4-IV2": 33,
 }
 
 

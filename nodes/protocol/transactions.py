@@ -77,7 +77,7 @@ async def begin(
 ) -> Writer:
     """InitProducerId: a producer id and epoch, fencing earlier ones of that transactional id.
 
-    A coordinator that is still loading, or ending an earlier transaction, is asked again for `timeout` seconds; then Declined has its error.
+    A coordinator that still loads, or ends an earlier transaction, is asked again for `timeout` seconds; then Declined has its error.
     transactional_id: None for an idempotent producer without transactions. transaction_timeout: seconds.
     """
     request = InitProducerIdRequest(

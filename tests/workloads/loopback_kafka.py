@@ -96,7 +96,7 @@ def _write_disk(
         disk.meta_properties(cluster=cluster, node=node.id, directory=disk.directory_id(cluster, node.id))
     )
     if ServerRole.CONTROLLER in node.roles:
-        for name, content in formats.bootstrap_files(jars, None).items():
+        for name, content in formats.bootstrap_files(jars).items():
             (data / name).parent.mkdir(parents=True, exist_ok=True)
             (data / name).write_bytes(content)
     for name, text in log_config.files(str(home / "server.log")).items():
