@@ -16,7 +16,7 @@ import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.deployment import DRIVER
 from harness.history.recorder import JournalRecorder
@@ -43,8 +43,9 @@ async def run_race(stage: Stage) -> None:
     try:
         async with stage.phase("race", performance.order.race.title):
             await performance.play()
-        async with stage.phase("heal", "waiting for leaders and full ISRs"):
-            await performance.restore()
+        if stage.deployment.gate_death() is None:
+            async with stage.phase("heal", "waiting for leaders and full ISRs"):
+                await performance.restore()
     finally:
         await performance.close()
 
@@ -80,13 +81,18 @@ class Performance:
         )
 
     async def play(self) -> None:
-        """The script, until its end, a condition that is not met, or Ctrl-C."""
+        """The script, until its end, a condition that is not met, the death of the wire gate, or Ctrl-C."""
         script = asyncio.create_task(self._script())
         interrupt = asyncio.create_task(self._stage.interrupt.wait())
-        await asyncio.wait([script, interrupt], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [script, interrupt]
+        ends += [self._deployment.gate.died] if self._deployment.gate is not None else []
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if (gate_died := self._deployment.gate_death()) is not None:
+            self._stage.spoil(gate_died)
+        elif interrupt.done():
+            self._stage.interrupted("in the middle of the race; judged by what was recorded until then")
         interrupt.cancel()
         if not script.done():
-            self._stage.interrupted("in the middle of the race; judged by what was recorded until then")
             script.cancel()
         with suppress(asyncio.CancelledError):
             await self._told(script)
