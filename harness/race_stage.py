@@ -103,6 +103,7 @@ class Performance:
         self._stage.line.send(type="say", text=" · ".join(filter(None, [f"{self._ended} steps", self._said])))
 
     async def _script(self) -> None:
+        self._deployment.cluster.follow_metadata()
         await asyncio.gather(*(client.start() for client in self._clients.values()))
         await self._on.prepare()
         parameters = {name: getattr(self.order.parameters, name) for name in type(self.order.parameters).model_fields}

@@ -94,6 +94,7 @@ class Race:
     recovery_s: float = 60.0  # how long to wait, after the script, for leaders and full ISRs
     limit_s: float = 180.0  # a script that takes longer hangs
     rolls_to: Callable[[Any], Sequence[str]] = lambda _: ()  # other versions that it starts nodes on
+    quotes: tuple[str, ...] = ()  # regular expressions (RE2): lines of the nodes' logs that the report quotes
     systems: tuple[str, ...] = ()  # what it is shown on: "kafka:3.4.1", "kafka:4.3.1@3.4"
     also: tuple[Cell, ...] = ()  # further cells of the track record: other parameters than the variant
     samples: tuple[Cell, ...] = ()  # what CI runs; empty: see nemesis/races/cells.py

@@ -59,6 +59,13 @@ def _needs_gate(parameters: Any) -> bool:
     affected="3.3 and 3.4; any later release whose metadata.version is 3.5-IV0 or lower, also today",
     fixed="metadata.version 3.5-IV1 (KIP-903), with 3.5.0 or later",
     references=("KAFKA-14139", "KIP-903"),
+    quotes=(
+        "Sending AlterPartition to controller",
+        "Rejecting AlterPartition request",
+        "Failed to alter partition to PendingExpandIsr",
+        "ISR updated to",
+        "[Tt]runcating .*offset 0",
+    ),
     gate=_needs_gate,
     rolls_to=lambda parameters: [parameters.roll_to] if parameters.roll_to else [],
     expects=(

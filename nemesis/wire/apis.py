@@ -90,7 +90,7 @@ class Decoded:
 
 
 def api_name(api: int) -> str:
-    return NAMES.get(api, f"api {api}")
+    return NAMES.get(api, f"api {api}") if api >= 0 else "opaque"
 
 
 def decode(api: int, version: int, direction: Direction, frame: bytes) -> Decoded | None:
