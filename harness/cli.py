@@ -332,6 +332,53 @@ def race_compare(
     raise typer.Exit(compare_races(race, flags, systems=names, times=times, as_json=as_json))
 
 
+@app.command("track-record")
+def track_record(
+    times: Annotated[
+        int | None,
+        typer.Option(min=0, max=1000, help="Tries of each cell; default: as its race says. 0 only writes the tables."),
+    ] = None,
+    only: Annotated[str, typer.Option(metavar="RACE[/VARIANT],...", help="Only these races.")] = "",
+    systems: Annotated[
+        str, typer.Option(metavar="PATTERN,...", help="Only these systems, e.g. 'kafka:3.4.1,kafka:4.*'.")
+    ] = "",
+    out: Annotated[Path, typer.Option(help="Where track-record.md and track-record.json go.")] = Path("docs"),
+    runs: Annotated[
+        Path, typer.Option(help="Where tries are kept (tries.jsonl), and runs that are worth a look.")
+    ] = Path("runs/track-record"),
+    earlier: Annotated[
+        bool, typer.Option("--earlier", help="Count tries of sources that have changed since as well.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit code 1 when a cell differs from what was stated, 2 when one says nothing."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run every race where it must come and where it must not, and write the table of what came. Goes on where it was stopped.
+
+    Example: `krash track-record --only kafka-14139 --times 20`
+    """
+    from harness.track_record import Flags
+    from harness.track_record import track_record as record
+
+    flags = Flags(
+        times=times,
+        only=_words(only),
+        systems=_words(systems),
+        out=out,
+        runs=runs,
+        earlier=earlier,
+        check=check,
+        as_json=as_json,
+    )
+    raise typer.Exit(record(flags))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 @spec_app.command("schema")
 def spec_schema() -> None:
     """Print the JSON schema of a spec, for editors.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from nemesis.races.books import NotReached
+from nemesis.races.cells import Cell
 from nemesis.races.conditions import (
     active_controller,
     all_of,
@@ -87,6 +88,9 @@ def _needs_gate(parameters: Any) -> bool:
         "kafka:4.4.0@3.4",
         "kafka:4.4.0",
     ),
+    also=(Cell(system="kafka:3.4.1", settings={"roll_to": "4.3.1"}),),
+    samples=(Cell(system="kafka:3.4.1"), Cell(system="kafka:4.3.1")),
+    tries=20,
 )
 async def stale_alter_partition(
     on: Stage,
