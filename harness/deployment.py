@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from dataclasses import replace
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

@@ -14,7 +14,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -180,7 +180,7 @@ def compare_races(name: str, flags: RaceFlags, *, systems: Sequence[str], times:
                     if as_json:
                         print(json.dumps(done[-1].as_json()), flush=True)
                 if not as_json:
-                    console.print(_compared(system.ljust(width), done))
+                    console.print(_compared(system.ljust(width), done), soft_wrap=True)
                 if done[-1].verdict.status == Status.INTERRUPTED:
                     return
 
@@ -192,8 +192,9 @@ def _tell(done: Try, console: Console, *, again: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(done.as_json()), flush=True)
         return
-    terminal.print_verdict(console, done.verdict, report=str(done.directory / "report.html"), again=again)
-    console.print(Text.assemble((f" {'expected':<9}", ""), expectation_line(done)), soft_wrap=True)
+    verdict = replace(done.verdict, unavailability=[])  # a script writes when it wants to
+    terminal.print_verdict(console, verdict, report=str(done.directory / "report.html"), again=again)
+    terminal.print_line(console, "expected", expectation_line(done))
 
 
 def expectation_line(done: Try) -> str:
@@ -211,11 +212,11 @@ def expectation_line(done: Try) -> str:
 
 
 def _compared(system: str, done: Sequence[Try]) -> Text:
-    """`kafka:3.4.1      INVALID  lost-write, 200 of 200 lost   as expected   14.2 s`."""
+    """`kafka:3.4.1      INVALID  lost-write   200/200 lost   as expected   14.2 s`."""
     last = done[-1]
     counts = last.verdict.counts
     types = ", ".join(dict.fromkeys(kind for one in done for kind in anomaly_types(one.verdict)))
-    lost = f"{counts.lost} of {counts.acknowledged} acknowledged records lost" if counts else "nothing recorded"
+    lost = f"{counts.lost}/{counts.acknowledged} lost" if counts else "nothing recorded"
     told = [one.as_expected for one in done]
     came = "as expected" if all(told) else "not reached" if None in told else "NOT AS EXPECTED"
     line = last.order.expected
@@ -226,7 +227,7 @@ def _compared(system: str, done: Sequence[Try]) -> Text:
     return Text.assemble(
         f" {system}",
         (f"{last.verdict.verdict.upper():<9}", style),
-        f"{types or last.status:<28}{lost:<44}{tries}{came:<18}{median(one.seconds for one in done):6.1f} s",
+        f"{types or last.status:<22}{lost:<16}{tries}{came:<18}{median(one.seconds for one in done):6.1f} s",
     )
 
 

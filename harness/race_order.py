@@ -189,7 +189,7 @@ def spec_of(order: Order, *, backend: str, seed: int | None, settings: Mapping[s
 
 
 def _wire(order: Order) -> dict[str, Any]:
-    return {"wire": True, "wire_clients": order.needs_client_links} if order.needs_gate else {}
+    return {"wire": "on", "wire_clients": order.needs_client_links} if order.needs_gate else {}
 
 
 def _without(config: Mapping[str, str], common: Mapping[str, str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from nemesis.races.books import FaultBook, NotReached, StepBook
 from nemesis.races.client import Client, ClientDied, CommandFailed
 from nemesis.races.raw import RawClient
 from nemesis.races.stage import Stage as RaceStage
-from nemesis.races.step import Step, StepStatus
+from nemesis.races.step import Step
 from reports.verdict import Status
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Performance:
         self._steps = RowRecorder(deployment.journal, STEPS_TABLE, writer=DRIVER, **named)
         self._raw: list[RawClient] = []
         self._recorder: JournalRecorder | None = None
+        self._began_ns = time.monotonic_ns()
+        self._ended, self._said = 0, ""  # steps so far, and what the script said last
         self._clients = {name: self._client(index, name) for index, name in enumerate(deployment.cluster.clients)}
         self._book = StepBook(record=self._step, now_ns=time.monotonic_ns, **named)
         self._on = RaceStage(
@@ -88,6 +90,7 @@ class Performance:
             script.cancel()
         with suppress(asyncio.CancelledError):
             await self._told(script)
+        self._stage.line.send(type="say", text=" · ".join(filter(None, [f"{self._ended} steps", self._said])))
 
     async def _script(self) -> None:
         await asyncio.gather(*(client.start() for client in self._clients.values()))
@@ -173,10 +176,19 @@ class Performance:
 
     def _step(self, row: Step) -> None:
         self._steps.write(row)
-        if row.status != StepStatus.RUNNING:
-            self._stage.line.send(
-                type="step", step=row.step, verb=row.verb, text=row.text, seen=row.seen, status=str(row.status)
-            )
+        if row.ended_ns is None:
+            return
+        self._ended += 1
+        self._said = row.text if row.verb == "say" else self._said
+        self._stage.line.send(
+            type="step",
+            at_s=(row.ended_ns - self._began_ns) / 1e9,
+            verb=row.verb,
+            text=row.text,
+            seen=row.seen,
+            status=str(row.status),
+            frame=row.message is not None,
+        )
 
     def _fault(self, row: FaultRow) -> None:
         self._deployment.record_fault(row)

@@ -19,6 +19,8 @@ from reports.terminal import verdict_lines
 from reports.verdict import Verdict
 from reports.wording import one_line
 
+_PLAIN = {"until", "kill", "pause", "cut", "heal", "wipe"}  # steps that are what they say
+
 
 class PhaseDisplay:
     """One line per phase on a terminal; plain lines, printed when a phase ends, anywhere else. Quiet: nothing at all."""
@@ -45,7 +47,9 @@ class PhaseDisplay:
     def note(self, text: str) -> None:
         """A line of its own that stays, above the running phase."""
         if not self._quiet:
-            self._console.print(Text(f"          {text}", style="dim"))
+            line = _labelled()
+            line.add_row("", Text(text, style="dim"))
+            self._console.print(line)
 
     def end(self) -> None:
         if self._live is not None:
@@ -82,17 +86,31 @@ def progress_line(counters: Mapping[str, Any], seconds: float, target: float | N
 
 
 def step_line(message: Mapping[str, Any]) -> str:
-    """A step of a race that has ended: "kill -9 b2 · b2 gone"."""
-    seen = f" · {message['seen']}" if message.get("seen") else ""
-    mark = "" if message["status"] == "done" else f"{message['status'].upper()}: "
-    return one_line(f"{mark}{message['text']}{seen}", 300)
+    """A step of a race that has ended: " 8.1 s  kill -9 b2". What was seen is told where it says more than that it is done."""
+    done = message["status"] == "done"
+    telling = not done or message["verb"] not in _PLAIN or message["frame"]
+    seen = f" · {message['seen']}" if message.get("seen") and telling else ""
+    mark = "" if done else f"{message['status'].upper()}: "
+    return f"{message['at_s']:5.1f} s  {one_line(mark + message['text'] + seen, 300)}"
 
 
 def print_verdict(console: Console, verdict: Verdict, *, report: str | None = None, again: str | None = None) -> None:
     """The verdict in words first, then what went wrong, then where to look and how to run it again."""
-    rows = Table.grid(padding=(0, 1))
-    rows.add_column(width=9, no_wrap=True)
-    rows.add_column(overflow="fold")
+    rows = _labelled()
     for line in verdict_lines(verdict, report=report, again=again):
         rows.add_row(Text(f" {line.label}", style=line.style), Text(line.text))
     console.print(rows)
+
+
+def print_line(console: Console, label: str, text: str) -> None:
+    """One more line in the manner of `print_verdict`."""
+    rows = _labelled()
+    rows.add_row(f" {label}", Text(text))
+    console.print(rows)
+
+
+def _labelled() -> Table:
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(width=9, no_wrap=True)
+    rows.add_column(overflow="fold")
+    return rows

@@ -33,7 +33,7 @@ from nemesis.races.expectation import Expectation
 from nodes.topology import NodePlan, QuorumKind, ServerRole, Topic, Topology
 
 if TYPE_CHECKING:
-    from nemesis.races.stage import Stage
+    pass
 
 Script = Callable[..., Awaitable[None]]
 VARIANT: Final = "variant"

@@ -33,7 +33,6 @@ What is held stays held across the death of its sender, and TCP keeps order: see
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -109,7 +108,7 @@ class Stage:
         mends = self._faults.active("kill", "stop", "wipe", target=name)
         for fault in mends:
             self._faults.healing(fault)
-        await self.cluster.start(name, version=version)
+        await (self.cluster.start(name, version=version) if version else self.cluster.start(name))
         for fault in mends:
             self._faults.healed(fault, f"{name} was started again")
 
@@ -204,10 +203,11 @@ class Stage:
             return sighting.met
 
     async def _wait(self, condition: Condition, within: float, now: Now) -> Sighting:
-        until = time.monotonic() + within
+        clock = asyncio.get_running_loop().time
+        until = clock() + within
         while True:
             sighting = await condition.look(self.eyes)
-            if sighting.met or time.monotonic() >= until:
+            if sighting.met or clock() >= until:
                 now.seen, now.message = sighting.seen, sighting.message
                 return sighting
             await asyncio.sleep(LOOK_AGAIN)
