@@ -159,6 +159,8 @@ def spec_of(order: Order, *, backend: str, seed: int | None, settings: Mapping[s
             "name": race.name,
             "system": order.system,
             "metadata_version": order.metadata_version,
+            "features": dict(topology.features),
+            "quorum": str(topology.quorum),
             "controllers": len(topology.controllers),
             "brokers": len([plan for plan in topology.nodes if ServerRole.BROKER in plan.roles]),
             "combined": combined,
