@@ -2,6 +2,7 @@
 
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
+    active_controllers().contains("c1")                               quorum_epoch("c3") >= 5
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
@@ -24,6 +25,7 @@ from nodes.view import ClusterView, PartitionView
 if TYPE_CHECKING:
     from nemesis.races.hold import Hold
     from nodes.node import ProcessState
+    from nodes.system import QuorumState
 
 
 class Sighting(NamedTuple):
@@ -39,6 +41,7 @@ class Eyes(Protocol):
     def name_of(self, id: int) -> str: ...
     def id_of(self, name: str) -> int: ...
     async def state(self, name: str) -> ProcessState: ...
+    async def quorum_state(self, name: str) -> QuorumState | None: ...
     async def log(self, name: str) -> Sequence[str]:
         """Lines of the node's server log so far."""
         ...
@@ -125,6 +128,25 @@ def active_controller() -> Quantity:
         return (await eyes.view()).controller
 
     return Quantity("the active controller", read)
+
+
+def active_controllers() -> Quantity:
+    """Names of all controllers that say, each for itself, that they are the active one."""
+
+    async def read(eyes: Eyes) -> object:
+        return frozenset((await eyes.view()).claims)
+
+    return Quantity("the set of controllers that say they are active", read)
+
+
+def quorum_epoch(controller: str) -> Quantity:
+    """The epoch that a controller is in, as it has written it on its disk."""
+
+    async def read(eyes: Eyes) -> object:
+        state = await eyes.quorum_state(controller)
+        return state.epoch if state else _UNKNOWN
+
+    return Quantity(f"the epoch of {controller}", read, (controller,))
 
 
 async def _partition(eyes: Eyes, topic: str, partition: int) -> PartitionView | None:

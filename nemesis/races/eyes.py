@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 from nemesis.stage import Stage as Cluster
 from nodes.node import ProcessState
+from nodes.system import QuorumState
 from nodes.view import ClusterView
 
 SERVER_LOG = "log/server.log"
@@ -37,6 +38,9 @@ class ClusterEyes:
 
     async def state(self, name: str) -> ProcessState:
         return await self._cluster.nodes[name].state()
+
+    async def quorum_state(self, name: str) -> QuorumState | None:
+        return await self._cluster.quorum_state(name)
 
     async def log(self, name: str) -> Sequence[str]:
         if name not in self._lines:
