@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,11 +29,14 @@ from harness.plugins import Group
 from harness.race_order import Order
 from harness.replayed import replayed
 from harness.spec import Spec
+from harness.wiring import wants_clients, wants_gate
 from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
 from nemesis.runner import Nemesis, Reports
 from nemesis.schedule import make_plan
-from nemesis.wire.gate import Gate
+from nemesis.wire.cluster import WiredCluster
+from nemesis.wire.driver import GateProcess
+from nemesis.wire.gate import GateDied
 from nodes.backend import Backend
 from nodes.cluster import Cluster, NotReached
 from nodes.deploy import deploy
@@ -43,6 +47,7 @@ from workloads.op import Phase
 FINAL_MARGIN = 30.0  # seconds the final reader may take beyond the drain's own limit
 DEPLOY_WITHIN = 180.0
 DRIVER = 1_000_000  # writer number of this process in the journal; clients count from 0
+GATE = DRIVER + 1  # and of the wire gate's
 
 
 class Deployment:
@@ -67,15 +72,15 @@ class Deployment:
         )
         self.clients: ClientGroup | None = None
         self.nemesis: Nemesis | None = None
-        self.gate: Gate | None = None
         named = {"run": self.run, "clock": self.backend.clock, "writer": DRIVER}
         self._events = RowRecorder(self.journal, EVENTS_TABLE, **named)
         self._faults = RowRecorder(self.journal, FAULTS_TABLE, **named)
-        self._cluster: Cluster | None = None
+        self.gate: GateProcess | None = None
+        self._cluster: WiredCluster | None = None
         self._acknowledged = 0
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> WiredCluster:
         if self._cluster is None:
             raise RuntimeError("the cluster is not deployed")
         return self._cluster
@@ -112,15 +117,42 @@ class Deployment:
     async def deploy(self, say: Callable[[str], None]) -> None:
         """Nodes up, topics made; raises what went wrong with the node's own words."""
         await self.backend.open(run=self.run, home=self.directory / "work", image=self.spec.image, progress=say)
-        self._cluster = await deploy(
-            run=self.run,
-            topology=self.topology,
-            system=self.system,
-            backend=self.backend,
-            on_event=self._on_event,
-            progress=say,
-            deadline=DEPLOY_WITHIN,
+        try:
+            cluster = await deploy(
+                run=self.run,
+                topology=self.topology,
+                system=self.system,
+                backend=self.backend,
+                on_event=self._on_event,
+                progress=say,
+                deadline=DEPLOY_WITHIN,
+                before_start=self._open_gate if wants_gate(self.spec) else None,
+                kind=WiredCluster,
+            )
+        except Exception as error:
+            if (died := self.gate_death()) is not None:
+                raise GateDied(died) from error
+            raise
+        assert isinstance(cluster, WiredCluster)
+        self._cluster = cluster
+
+    async def _open_gate(self, cluster: Cluster) -> None:
+        assert isinstance(cluster, WiredCluster)
+        self.gate = cluster.gate = await GateProcess.open(
+            self.backend.network,
+            list(cluster.nodes.values()),
+            list(cluster.clients.values()),
+            with_clients=wants_clients(self.spec),
+            command=(sys.executable, "-m", "harness.gate"),
+            about={"run": self.run, "clock": self.backend.clock, "writer": GATE, "journal": str(self.journal)},
+            log=self.directory / "gate.log",
         )
+
+    def gate_death(self) -> str | None:
+        """The last words of a wire gate that ended although nobody asked it to."""
+        if self.gate is None or not self.gate.died.done():
+            return None
+        return str(self.gate.died.exception())
 
     async def start_clients(self, on_progress: Callable[[Mapping[str, int]], None]) -> None:
         """Start the workload in every client node; returns when all of them run."""
@@ -200,7 +232,11 @@ class Deployment:
             if self._cluster is not None:
                 await self._collect(self._cluster)
         finally:
-            await self.backend.close()
+            try:
+                if self.gate is not None:
+                    await self.gate.end()
+            finally:
+                await self.backend.close()
             for recorder in (self._events, self._faults, self.choices):
                 recorder.close()
             shutil.rmtree(self.directory / "work", ignore_errors=True)

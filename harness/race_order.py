@@ -27,7 +27,7 @@ from nodes.topology import ServerRole, Topology
 from reports.verdict import Status, Validity, Verdict
 
 # settings of the spec that a race leaves to whoever runs it
-OPEN = ("config.", "limits.", "checks.", "recovery_limit", "drain_limit", "image")
+OPEN = ("config.all.", "limits.", "checks.", "recovery_limit", "drain_limit", "image")
 METADATA_VERSION = "metadata_version"
 
 

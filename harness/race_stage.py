@@ -16,13 +16,12 @@ import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.deployment import DRIVER
 from harness.history.recorder import JournalRecorder
 from harness.history.rows import RowRecorder
 from harness.history.tables import STEPS_TABLE
-from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
 from nemesis.races.books import FaultBook, NotReached, StepBook
 from nemesis.races.client import Client, ClientDied, CommandFailed
@@ -43,8 +42,9 @@ async def run_race(stage: Stage) -> None:
     try:
         async with stage.phase("race", performance.order.race.title):
             await performance.play()
-        async with stage.phase("heal", "waiting for leaders and full ISRs"):
-            await performance.restore()
+        if stage.deployment.gate_death() is None:
+            async with stage.phase("heal", "waiting for leaders and full ISRs"):
+                await performance.restore()
     finally:
         await performance.close()
 
@@ -58,21 +58,26 @@ class Performance:
         assert self._deployment.order is not None
         self.order = self._deployment.order
         deployment = self._deployment
-        named = {"run": deployment.run, "clock": deployment.backend.clock}
+        run, clock = deployment.run, deployment.backend.clock
         journal = HealJournal(deployment.directory / "heal.jsonl")
-        self._steps = RowRecorder(deployment.journal, STEPS_TABLE, writer=DRIVER, **named)
+        self._steps = RowRecorder(deployment.journal, STEPS_TABLE, run=run, clock=clock, writer=DRIVER)
         self._raw: list[RawClient] = []
         self._recorder: JournalRecorder | None = None
         self._began_ns = time.monotonic_ns()
         self._ended, self._said = 0, ""  # steps so far, and what the script said last
         self._clients = {name: self._client(index, name) for index, name in enumerate(deployment.cluster.clients)}
-        self._book = StepBook(record=self._step, now_ns=time.monotonic_ns, **named)
+        self._book = StepBook(run=run, clock=clock, record=self._step, now_ns=time.monotonic_ns)
         self._on = RaceStage(
             cluster=deployment.cluster,
             gate=deployment.gate,
             steps=self._book,
             faults=FaultBook(
-                record=self._fault, now_ns=time.monotonic_ns, begin=journal.begin, end=journal.end, **named
+                run=run,
+                clock=clock,
+                record=deployment.record_fault,
+                now_ns=time.monotonic_ns,
+                begin=journal.begin,
+                end=journal.end,
             ),
             clients=self._clients,
             raw=self._raw_client,
@@ -80,13 +85,18 @@ class Performance:
         )
 
     async def play(self) -> None:
-        """The script, until its end, a condition that is not met, or Ctrl-C."""
+        """The script, until its end, a condition that is not met, the death of the wire gate, or Ctrl-C."""
         script = asyncio.create_task(self._script())
         interrupt = asyncio.create_task(self._stage.interrupt.wait())
-        await asyncio.wait([script, interrupt], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [script, interrupt]
+        ends += [self._deployment.gate.died] if self._deployment.gate is not None else []
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if (gate_died := self._deployment.gate_death()) is not None:
+            self._stage.spoil(gate_died)
+        elif interrupt.done():
+            self._stage.interrupted("in the middle of the race; judged by what was recorded until then")
         interrupt.cancel()
         if not script.done():
-            self._stage.interrupted("in the middle of the race; judged by what was recorded until then")
             script.cancel()
         with suppress(asyncio.CancelledError):
             await self._told(script)
@@ -189,6 +199,3 @@ class Performance:
             status=str(row.status),
             frame=row.message is not None,
         )
-
-    def _fault(self, row: FaultRow) -> None:
-        self._deployment.record_fault(row)

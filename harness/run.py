@@ -41,6 +41,7 @@ from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 from harness.supervisor import Ending, Supervisor, stage_command
 from harness.verdicts import read_verdict, write_failed
+from harness.wiring import refusal
 from nemesis.schedule import ImpossiblePlan, lacking, make_plan
 from nemesis.settings import from_names
 from nodes.backend import Capability
@@ -231,6 +232,8 @@ def _refuse_an_impossible_plan(spec: Spec, topology: Topology, capabilities: fro
         raise UsageError(f"nemesis: {error}") from None
     if impossible := lacking(plan, capabilities):
         raise UsageError(f"the {spec.backend} backend cannot do this: {'; '.join(impossible)}")
+    if (why := refusal(spec, capabilities)) is not None:
+        raise UsageError(why)
 
 
 def _mention_leftovers(backend: Any, console: Console) -> None:

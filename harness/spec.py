@@ -15,7 +15,7 @@ models. A `Spec` is plain data with every default filled in, and what `run.json`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -131,6 +131,11 @@ class Spec(Section):
     )
     workload: WorkloadSection = Field(default=WorkloadSection(), description="what clients do")
     nemesis: NemesisSettings = Field(default_factory=NemesisSettings, description="what goes wrong, and when")
+    wire: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="lead connections between servers through the wire gate; auto: when a fault needs it",
+    )
+    wire_clients: bool = Field(default=False, description="and the connections of clients, which costs them throughput")
     rate: float | None = Field(
         default=1000, gt=0, description="records per second over all clients; null: as fast as it goes"
     )
@@ -145,6 +150,12 @@ class Spec(Section):
         default=None, ge=0, lt=2**63, description="decides every random choice; default: drawn, and recorded"
     )
     checks: CheckSettings = Field(default_factory=CheckSettings, description="how the history is judged")
+
+    @field_validator("wire", mode="before")
+    @classmethod
+    def _wire_text(cls, value: Any) -> Any:
+        """Some YAML reads on and off as booleans."""
+        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
     @field_validator("versions", mode="before")
     @classmethod

@@ -109,21 +109,26 @@ class Stage:
 
     async def _break_and_drain(self) -> None:
         deployment = self.deployment
-        if deployment.order is not None:
-            await run_race(self)
-        else:
-            async with self.phase("workload"):
-                await self._workload()
-            async with self.phase("heal", "waiting for leaders and full ISRs"):
-                missing = await deployment.recover()
-                if missing is not None:
-                    limit = deployment.spec.recovery_limit
-                    self.line.send(type="note", text=f"not recovered after {limit:g} s: {missing}")
+        await (run_race(self) if deployment.order is not None else self._break_and_heal())
+        if (gate_died := deployment.gate_death()) is not None:
+            self.line.send(type="note", text=f"no nodes can reach each other any more, nothing is drained: {gate_died}")
+            return
         async with self.phase("drain"):
             try:
                 await deployment.drain(self._progress)
             except ClientDied as error:
                 self.spoil(f"the final read failed: {error}")
+
+    async def _break_and_heal(self) -> None:
+        deployment = self.deployment
+        async with self.phase("workload"):
+            await self._workload()
+        if deployment.gate_death() is not None:
+            return
+        async with self.phase("heal", "waiting for leaders and full ISRs"):
+            missing = await deployment.recover()
+            if missing is not None:
+                self.line.send(type="note", text=f"not recovered after {deployment.spec.recovery_limit:g} s: {missing}")
 
     async def _workload(self) -> None:
         """Clients and nemesis, until the nemesis has healed everything after the time limit, or earlier when
@@ -135,7 +140,11 @@ class Stage:
         faults = asyncio.create_task(deployment.run_nemesis(self._fault))
         death = asyncio.create_task(deployment.clients.first_exit())
         interrupt = asyncio.create_task(self.interrupt.wait())
-        await asyncio.wait([faults, death, interrupt], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [faults, death, interrupt]
+        ends += [deployment.gate.died] if deployment.gate is not None else []
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if (gate_died := deployment.gate_death()) is not None:
+            self.spoil(gate_died)
         if interrupt.done():
             self.interrupted("before its time limit; judged by what was recorded until then")
         if death.done():

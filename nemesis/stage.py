@@ -1,6 +1,6 @@
 """What a fault may do to a cluster: the part of `nodes/cluster.py` that the nemesis uses, so that faults can be tried in memory.
 
-The names are those of `nodes.cluster.Cluster`, which is one such stage. Verbs take a node's name and return when their effect is there.
+The names are those of `nodes.cluster.Cluster`; with its gate (nemesis/wire/cluster.py) it is one such stage. Verbs take a node's name and return when their effect is there.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from nemesis.wire.gate import Gate
 from nodes.backend import Capability
 from nodes.network import Network
 from nodes.node import Node
@@ -29,6 +30,11 @@ class Stage(Protocol):
     def network(self) -> Network: ...
     @property
     def capabilities(self) -> frozenset[Capability]: ...
+    @property
+    def gate(self) -> Gate | None:
+        """The wire gate, in runs that have one (`wire` in the spec)."""
+        ...
+
     @property
     def deaths(self) -> Mapping[str, str]:
         """Nodes that died although no verb ended them, and how; until they are started again."""

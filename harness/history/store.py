@@ -21,16 +21,18 @@ import pyarrow.parquet as pq
 from harness.history.errors import HistoryError
 from harness.history.frame import FrameReader, Identity
 from harness.history.merge import decoded, merge_writer
+from harness.history.messages import merge_messages
 from harness.history.plan import CHOICES, merge_choices
 from harness.history.reading import check_tables, open_run
 from harness.history.rundir import HISTORY, JOURNAL, read_run_info, sole_access
-from harness.history.tables import ROW_TABLES, TABLES, Table
+from harness.history.tables import MESSAGES_TABLE, ROW_TABLES, TABLES, Table
 
 PARTIAL = "history.partial"
 MERGED = "journal.merged"
 RECORDER_TABLES = ("invocations", "completions", "reads", "bounds")
 _CHOICES_TABLE = "choices"
 _UNIQUE = {"value", "op", "offset", "sequence", "process", "invoked_ns", "completed_ns", "timestamp_ms", "position"}
+_UNIQUE |= {"message", "answers", "correlation", "in_ns", "out_ns"}
 
 
 @dataclass(kw_only=True)
@@ -85,6 +87,10 @@ def _merge(run_dir: Path, run: str) -> Finished:
             rows = _last_rows(table, files.get(table.name, {}), run, finished)
             for batch in rows.to_batches():
                 parquet.write(0, table.name, batch)
+        for writer, path in sorted(files.get(MESSAGES_TABLE.name, {}).items()):
+            _identity(path, run, writer, MESSAGES_TABLE.name)
+            if torn := merge_messages(path, bind(parquet.write, writer, MESSAGES_TABLE.name)):
+                finished.torn[path.name] = torn
     torn = merge_choices(files.get(_CHOICES_TABLE, {}).values(), partial / CHOICES)
     if torn:
         finished.torn[_CHOICES_TABLE] = torn
@@ -111,7 +117,7 @@ def _journal_files(journal: Path) -> dict[str, dict[int, Path]]:
     found: dict[str, dict[int, Path]] = {}
     for path in sorted(journal.iterdir()):
         writer, _, table = path.name.partition(".")
-        if not writer.isdecimal() or table not in {*RECORDER_TABLES, _CHOICES_TABLE, *ROW_TABLES}:
+        if not writer.isdecimal() or table not in {*RECORDER_TABLES, _CHOICES_TABLE, MESSAGES_TABLE.name, *ROW_TABLES}:
             raise HistoryError(path, "", "not a journal file of krash; it would be lost: move it away")
         found.setdefault(table, {})[int(writer)] = path
     for table in RECORDER_TABLES:

@@ -36,5 +36,5 @@ METADATA_TABLE = Table(name="metadata", schema=METADATA, order="offset")
 STEPS_TABLE = Table(name="steps", schema=STEPS, order="step", key="step")
 
 # recorded as rows (rows.RowRecorder)
-ROW_TABLES = {table.name: table for table in (FAULTS_TABLE, EVENTS_TABLE, MESSAGES_TABLE, METADATA_TABLE, STEPS_TABLE)}
-TABLES = {table.name: table for table in (OPS_TABLE, RECORDS_TABLE, BOUNDS_TABLE)} | ROW_TABLES
+ROW_TABLES = {table.name: table for table in (FAULTS_TABLE, EVENTS_TABLE, METADATA_TABLE, STEPS_TABLE)}
+TABLES = {table.name: table for table in (OPS_TABLE, RECORDS_TABLE, BOUNDS_TABLE, MESSAGES_TABLE)} | ROW_TABLES

@@ -6,7 +6,7 @@
     answer = await stale.answered()            # answer.error == "NONE", or what the controller refused it with
     await stale.disarm()
 
-The first rule that matches a frame, in the order in which they were armed, decides about it. A gate that dies raises
+The first rule that matches a frame, in the order in which they were armed, decides about it; a Watch sees it whoever decides. A gate that dies raises
 GateDied from every call: a harness error, never to be mistaken for a partition.
 """
 
@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from nemesis.wire.message import Message
-from nemesis.wire.rule import Rule
+from nemesis.wire.rule import BadRule, Rule
+
+__all__ = ["Armed", "BadRule", "Counts", "Gate", "GateDied"]
 
 
 class GateDied(Exception):
     """The gate process is gone, and with it every connection between nodes; the message holds its last words."""
-
-
-class BadRule(ValueError):
-    """A rule that cannot work: an unknown api, a predicate that does not parse, an id that is armed already."""
 
 
 @dataclass(frozen=True, kw_only=True)

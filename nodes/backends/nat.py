@@ -32,6 +32,10 @@ def rules_for(to: Mapping[str, Sequence[int]], *, port: int, mark: int) -> list[
 def installation(run: str, bodies: Sequence[str], saved: bytes) -> bytes:
     """Input for iptables-restore that makes these the run's rules, whatever was there; `saved` is the output of SAVE."""
     chain = chain_of(run)
-    entered = any(line.startswith("-A OUTPUT ") and line.endswith(f"-j {chain}") for line in saved.decode().splitlines())
+    entered = any(
+        line.startswith("-A OUTPUT ") and line.endswith(f"-j {chain}") for line in saved.decode().splitlines()
+    )
     jump = [] if entered else [f'-I OUTPUT 1 -m comment --comment "krash run {run}" -j {chain}']
-    return "\n".join(["*nat", f":{chain} - [0:0]", *jump, *(f"-A {chain} {body}" for body in bodies), "COMMIT", ""]).encode()
+    return "\n".join(
+        ["*nat", f":{chain} - [0:0]", *jump, *(f"-A {chain} {body}" for body in bodies), "COMMIT", ""]
+    ).encode()

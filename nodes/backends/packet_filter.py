@@ -24,9 +24,7 @@ Namespace = Callable[[str], int]  # a node's network namespace, as an open descr
 class PacketFilter:
     """Implements `nodes.network.Network`. `addresses` (node name -> IPv4) grows as nodes are added."""
 
-    def __init__(
-        self, run: str, *, execute: Execute, reaches: Reaches, namespace: Namespace | None = None
-    ) -> None:
+    def __init__(self, run: str, *, execute: Execute, reaches: Reaches, namespace: Namespace | None = None) -> None:
         """Without `namespace` (nodes of another machine) connections cannot be intercepted."""
         self.addresses: dict[str, str] = {}
         self._run = run

@@ -11,9 +11,13 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.history.messages import merge_messages
+from nemesis.wire.cluster import WiredCluster
+from nemesis.wire.driver import GateProcess
 from nodes.backends import enclosure
 from nodes.backends.local import LocalBackend
 from nodes.cluster import Cluster
@@ -37,9 +41,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Lab:
     home: Path
     events: list[Event] = field(default_factory=list)
+    gate: GateProcess | None = None
     _open: list[tuple[LocalBackend, Cluster | None]] = field(default_factory=list)
 
-    async def deploy(self, topology: Topology) -> Cluster:
+    async def deploy(self, topology: Topology, *, wire: bool = False, wire_clients: bool = False) -> WiredCluster:
+        """With `wire`, servers' connections go through a gate, whose rows are in `messages()` once the lab is closed."""
+
+        async def open_gate(cluster: Cluster) -> None:
+            assert isinstance(cluster, WiredCluster)
+            journal = self.home / "journal"
+            journal.mkdir()
+            self.gate = cluster.gate = await GateProcess.open(
+                backend.network,
+                list(cluster.nodes.values()),
+                list(cluster.clients.values()),
+                with_clients=wire_clients,
+                command=(sys.executable, "-m", "harness.gate"),
+                about={"run": "test", "clock": "host", "writer": 1, "journal": str(journal)},
+                log=self.home / "gate.log",
+            )
+
         backend = LocalBackend()
         await backend.open(run="test", home=self.home)
         self._open.append((backend, None))
@@ -50,11 +71,25 @@ class Lab:
             backend=backend,
             on_event=self.events.append,
             deadline=90,
+            before_start=open_gate if wire else None,
+            kind=WiredCluster,
         )
+        assert isinstance(cluster, WiredCluster)
         self._open[-1] = (backend, cluster)
         return cluster
 
+    async def messages(self) -> list[dict[str, Any]]:
+        """Ends the gate; the rows that it recorded."""
+        assert self.gate is not None
+        await self.gate.end()
+        self.gate = None
+        rows: list[dict[str, Any]] = []
+        merge_messages(self.home / "journal" / "1.messages", lambda batch: rows.extend(batch.to_pylist()))
+        return rows
+
     async def close(self) -> None:
+        if self.gate is not None:
+            await self.gate.end()
         for backend, cluster in self._open:
             if cluster is not None:
                 await cluster.close()

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nemesis.wire.gate import Gate
 from nodes.backend import Capability
 from nodes.network import Action, Counter, Cut
 from nodes.node import Command, Completed, Gone, NodeError, Paused, ProcessState, Running
@@ -190,6 +191,7 @@ class FakeCluster:
     capabilities: frozenset[Capability] = frozenset(Capability)
     reformatted: list[tuple[str, bool, bool]] = field(default_factory=list)
     end_offset: int = 0
+    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         self.nodes = {plan.name: FakeNode(plan.name) for plan in self.topology.nodes}
