@@ -12,7 +12,6 @@ from nemesis.wire.gate import Gate
 from nodes.backend import Capability
 from nodes.network import Network
 from nodes.node import Node
-from nodes.system import QuorumState
 from nodes.topology import Topology
 from nodes.view import ClusterView
 
@@ -41,10 +40,6 @@ class Stage(Protocol):
         ...
 
     async def view(self) -> ClusterView: ...
-    async def quorum_state(self, name: str) -> QuorumState | None:
-        """Whom a controller follows, from its disk; None when it has written nothing."""
-        ...
-
     async def answers(self, name: str) -> bool:
         """Does the node answer a request of its own protocol, within a second or so?"""
         ...

@@ -39,7 +39,8 @@ class ClusterView:
     brokers: frozenset[int]  # unfenced broker ids
     partitions: Mapping[tuple[str, int], PartitionView]
     controller: str | None  # name of the active controller, None: unknown
-    claims: Mapping[str, int] = field(default_factory=dict)  # every controller that says that it is the active one -> its epoch
+    claims: Mapping[str, int] = field(default_factory=dict)  # controller that says that it is the active one -> epoch
+    places: Mapping[str, int] = field(default_factory=dict)  # node -> metadata log end, as the active controller knows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ def merge(
         brokers=best.brokers if best else frozenset(),
         partitions={key: _believed(key, best, ranked) for key in best.partitions} if best else {},
         controller=names.get(active.leader) if active else None,
+        places={names[id]: offset for id, offset in active.offsets.items() if id in names} if active else {},
         claims={names[answer.leader]: answer.epoch for answer in quorums if answer.leader in names},
     )
 

@@ -2,7 +2,7 @@
 
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
-    active_controllers().contains("c1")                               quorum_epoch("c3") >= 5
+    active_controllers().contains("c1")      behind("c3") >= 2
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
@@ -26,7 +26,6 @@ from nodes.view import ClusterView, PartitionView
 if TYPE_CHECKING:
     from nemesis.races.hold import Hold
     from nodes.node import ProcessState
-    from nodes.system import QuorumState
 
 
 class Sighting(NamedTuple):
@@ -44,7 +43,6 @@ class Eyes(Protocol):
     def name_of(self, id: int) -> str: ...
     def id_of(self, name: str) -> int: ...
     async def state(self, name: str) -> ProcessState: ...
-    async def quorum_state(self, name: str) -> QuorumState | None: ...
     async def log(self, name: str) -> Sequence[str]:
         """Lines of the node's server log so far."""
         ...
@@ -142,14 +140,15 @@ def active_controllers() -> Quantity:
     return Quantity("the set of controllers that say they are active", read)
 
 
-def quorum_epoch(controller: str) -> Quantity:
-    """The epoch that a controller is in, as it has written it on its disk."""
+def behind(node: str) -> Quantity:
+    """How many records of the metadata log a node has not asked for yet, as the active controller knows."""
 
     async def read(eyes: Eyes) -> object:
-        state = await eyes.quorum_state(controller)
-        return state.epoch if state else _UNKNOWN
+        view = await eyes.view()
+        end, place = view.places.get(view.controller or ""), view.places.get(node)
+        return UNKNOWN if end is None or place is None else end - place
 
-    return Quantity(f"the epoch of {controller}", read, (controller,))
+    return Quantity(f"what {node} misses of the metadata log", read, (node,))
 
 
 async def _partition(eyes: Eyes, topic: str, partition: int) -> PartitionView | None:

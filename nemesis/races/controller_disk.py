@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nemesis.races.conditions import active_controller, all_of, any_of, gone
+from nemesis.races.conditions import active_controller, all_of, any_of, behind, gone
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage
@@ -68,6 +68,7 @@ async def controller_disk(on: Stage, variant: Variant = "static", records: int =
     leader = (await on.eyes.view()).controller or CONTROLLERS[0]
     follower, lagging = (name for name in CONTROLLERS if name != leader)
     await on.pause(lagging)
+    await on.until(behind(lagging) >= 2)  # the response to its last fetch is on its way, without t2
     await on.topic(topic("t2", [2, 1], min_isr=2))
     await on.produce("t2", 0, records)
     await on.kill(leader, follower)

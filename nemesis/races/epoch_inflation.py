@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nemesis.races.conditions import active_controller, any_of, quorum_epoch
+from nemesis.races.asked import quorum_epoch
+from nemesis.races.conditions import active_controller, any_of
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Any
 
 from nodes.node import ProcessState
-from nodes.system import QuorumState
 from nodes.view import ClusterView
 
 SERVER_LOG = "log/server.log"
@@ -40,9 +39,6 @@ class ClusterEyes:
     async def state(self, name: str) -> ProcessState:
         state: ProcessState = await self.cluster.nodes[name].state()
         return state
-
-    async def quorum_state(self, name: str) -> QuorumState | None:
-        return await self._cluster.quorum_state(name)
 
     async def log(self, name: str) -> Sequence[str]:
         if name not in self._lines:
