@@ -2,7 +2,7 @@
 
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
-    active_controllers().contains("c1")      behind("c3") >= 2
+    active_controllers().contains("c1")      behind("c3") >= 2         active_controller().is_one_of("c2", "c3")
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
@@ -81,6 +81,9 @@ class Quantity:
 
     def __ge__(self, least: int) -> Condition:
         return self._is(f"is at least {least}", lambda value: isinstance(value, int) and value >= least)
+
+    def is_one_of(self, *wanted: str) -> Condition:
+        return self._is(f"is {' or '.join(wanted)}", lambda value: value in wanted, frozenset(wanted))
 
     def contains(self, name: str) -> Condition:
         return self._is(f"contains {name}", lambda value: isinstance(value, Set) and name in value, name)

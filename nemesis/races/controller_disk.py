@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nemesis.races.conditions import active_controller, all_of, any_of, behind, gone
+from nemesis.races.conditions import active_controller, all_of, behind, gone
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage
 from nodes.topology import QuorumKind, Topology
 
 Variant = Literal["static", "dynamic-same-id", "dynamic-new-id", "nothing-wiped"]
-CONTROLLERS = ("c1", "c2", "c3")
 DIE_WITHIN = 30.0  # seconds for the brokers to notice that the log they follow was cut short
 
 
@@ -64,9 +63,7 @@ async def controller_disk(on: Stage, variant: Variant = "static", records: int =
     What a reader sees: t2 with 200 acknowledged records, an election, both brokers dead, and no t2.
     """
     await on.produce("t1", 0, records)
-    await on.until(any_of(*(active_controller() == name for name in CONTROLLERS)))
-    leader = (await on.eyes.view()).controller or CONTROLLERS[0]
-    follower, lagging = (name for name in CONTROLLERS if name != leader)
+    leader, follower, lagging = await on.controllers()
     await on.pause(lagging)
     await on.until(behind(lagging) >= 2)  # the response to its last fetch is on its way, without t2
     await on.topic(topic("t2", [2, 1], min_isr=2))
@@ -76,7 +73,7 @@ async def controller_disk(on: Stage, variant: Variant = "static", records: int =
         await on.wipe(follower, keep_directory_id=variant == "dynamic-same-id")
     await on.start(follower)
     await on.resume(lagging)
-    elected = any_of(*(active_controller() == name for name in (follower, lagging)))
+    elected = active_controller().is_one_of(follower, lagging)
     if variant == "dynamic-new-id":
         await on.whether(elected, within=8)
     else:
@@ -84,4 +81,4 @@ async def controller_disk(on: Stage, variant: Variant = "static", records: int =
     if variant in ("static", "dynamic-same-id"):
         await on.until(all_of(gone("b1"), gone("b2")), within=DIE_WITHIN)
     await on.start(leader)
-    await on.until(any_of(*(active_controller() == name for name in CONTROLLERS)))
+    await on.controllers()

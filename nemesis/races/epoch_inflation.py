@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from nemesis.races.asked import quorum_epoch
-from nemesis.races.conditions import active_controller, any_of
+from nemesis.races.conditions import active_controller
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage
 from nodes.topology import Topology
 
 Variant = Literal["isolated", "cut-from-leader"]
-CONTROLLERS = ("c1", "c2", "c3")
 
 
 def _cluster(given: Given) -> Topology:
@@ -51,19 +50,15 @@ async def epoch_inflation(
     patience_s: how long to wait for epochs to rise, and for the leader to be deposed. Where it is fixed neither happens.
     """
     await on.produce("t", 0, records)
-    await on.until(any_of(*(active_controller() == name for name in CONTROLLERS)))
-    view = await on.eyes.view()
-    leader = view.controller or CONTROLLERS[0]
-    lonely, third = (name for name in CONTROLLERS if name != leader)
+    leader, lonely, third = await on.controllers()
+    epoch = (await on.eyes.view()).claims.get(leader, 0)
     if variant == "isolated":
         await on.cut(lonely, [leader, third])
-        epoch = view.claims.get(leader, 0) + elections
-        await on.whether(quorum_epoch(lonely) >= epoch, within=patience_s)
+        await on.whether(quorum_epoch(lonely) >= epoch + elections, within=patience_s)
         await on.heal()
     else:
         await on.cut(lonely, leader)
-    successor = any_of(*(active_controller() == name for name in (lonely, third)))
-    if await on.whether(successor, within=patience_s):
+    if await on.whether(active_controller().is_one_of(lonely, third), within=patience_s):
         await on.say(f"{leader} was deposed, although it was well", leader)
     else:
         await on.say(f"{leader} is still the active controller", leader)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nemesis.races.conditions import active_controller, active_controllers, any_of, leader_of
+from nemesis.races.conditions import active_controller, active_controllers, leader_of
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage
 from nodes.topology import Topology
 
 Variant = Literal["partial-cut", "only-controllers"]
-CONTROLLERS = ("c1", "c2", "c3")
 
 
 def _cluster(given: Given) -> Topology:
@@ -56,11 +55,9 @@ async def two_controllers(
     as the active one, for as long as the cut lasts. Where it is fixed the old one resigns about when the new one is elected.
     """
     await on.produce("t", 0, records)
-    await on.until(any_of(*(active_controller() == name for name in CONTROLLERS)))
-    old = (await on.eyes.view()).controller or CONTROLLERS[0]
-    others = [name for name in CONTROLLERS if name != old]
+    old, *others = await on.controllers()
     await on.cut(old, [*others, *(["b2", "b3"] if variant == "partial-cut" else [])])
-    await on.until(any_of(*(active_controller() == name for name in others)))
+    await on.until(active_controller().is_one_of(*others))
     if await on.whether(active_controllers().lacks(old), within=overlap_s):
         await on.say(f"{old} resigned", old)
     else:
