@@ -20,7 +20,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from harness.checker import availability, identity, linearizable, loss, polls, producers
+from harness.checker import (
+    availability,
+    controllers,
+    identity,
+    linearizable,
+    loss,
+    polls,
+    producers,
+    replicas,
+    transactions,
+    vanished,
+)
 from harness.checker.availability import Successes
 from harness.checker.check import Check, Search
 from harness.checker.conclude import Evidence, Found, Judged, Row, conclude
@@ -35,9 +46,13 @@ ROWS_KEPT = 100_000  # findings per run, type and severity that are written out;
 CHECKS: tuple[Check, ...] = (
     loss.CHECK,
     *identity.CHECKS,
+    vanished.CHECK,
+    *transactions.CHECKS,
     *polls.CHECKS,
     producers.CHECK,
     *linearizable.CHECKS,
+    *controllers.CHECKS,
+    *replicas.CHECKS,
     availability.CHECK,
 )
 
@@ -60,7 +75,10 @@ def judge(spark: SparkSession, stored: Sequence[Stored]) -> list[Judged]:
 def judge_history(history: History) -> list[Judged]:
     """The same for a history that is open already."""
     enabled = {name for run in history.runs.values() for name in run.settings.enabled}
-    wanted = [check for check in CHECKS if check.name in enabled]
+    wanted = [
+        check for check in CHECKS if check.name in enabled and (not check.optional or history.rows_of(check.needs))
+    ]
+    others = {check.needs: history.rows_of(check.needs) for check in wanted if check.optional}
     screened, read = _screen(wanted, history)
     found = [_search(check, history, screened) for check in wanted]
     logs: dict[str, list[tuple[Row, Tally]]] = defaultdict(list)
@@ -83,6 +101,7 @@ def judge_history(history: History) -> list[Judged]:
                 outcomes=outcomes[run],
                 read=read[run],
                 bounds=bounds[run],
+                others={need: rows.get(run, 0) for need, rows in others.items()},
             ),
             found,
             successes,
@@ -142,8 +161,15 @@ def _search(check: Check, history: History, screened: Mapping[Search, Screened])
     if findings:
         for row in _first_of_each(reduce(DataFrame.unionByName, findings)).toArrow().to_pylist():
             rows[row["run"]].append(row)
+    for row in _with_totals(list(check.tell(history)) if check.tell is not None else []):
+        rows[row["run"]].append(row)
     screening = sum(screened[search].seconds for search in check.searches)
     return Found(check=check, seconds=screening + time.perf_counter() - began, rows=rows)
+
+
+def _with_totals(told: Sequence[Row]) -> list[Row]:
+    totals = Counter((row["run"], row["severity"]) for row in told)
+    return [row | {"total": totals[row["run"], row["severity"]]} for row in told]
 
 
 def _first_of_each(findings: DataFrame) -> DataFrame:

@@ -23,6 +23,8 @@ LOG = {
     "log_start": 0,
     "log_end": 10,
     "complete_to": 10,
+    "blocked": False,
+    "unread_because": None,
 }
 FULL = Tally(sends=10, acknowledged=10, reads=20)
 
