@@ -22,7 +22,6 @@ from harness.deployment import DRIVER
 from harness.history.recorder import JournalRecorder
 from harness.history.rows import RowRecorder
 from harness.history.tables import STEPS_TABLE
-from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
 from nemesis.races.books import FaultBook, NotReached, StepBook
 from nemesis.races.client import Client, ClientDied, CommandFailed
@@ -59,21 +58,26 @@ class Performance:
         assert self._deployment.order is not None
         self.order = self._deployment.order
         deployment = self._deployment
-        named = {"run": deployment.run, "clock": deployment.backend.clock}
+        run, clock = deployment.run, deployment.backend.clock
         journal = HealJournal(deployment.directory / "heal.jsonl")
-        self._steps = RowRecorder(deployment.journal, STEPS_TABLE, writer=DRIVER, **named)
+        self._steps = RowRecorder(deployment.journal, STEPS_TABLE, run=run, clock=clock, writer=DRIVER)
         self._raw: list[RawClient] = []
         self._recorder: JournalRecorder | None = None
         self._began_ns = time.monotonic_ns()
         self._ended, self._said = 0, ""  # steps so far, and what the script said last
         self._clients = {name: self._client(index, name) for index, name in enumerate(deployment.cluster.clients)}
-        self._book = StepBook(record=self._step, now_ns=time.monotonic_ns, **named)
+        self._book = StepBook(run=run, clock=clock, record=self._step, now_ns=time.monotonic_ns)
         self._on = RaceStage(
             cluster=deployment.cluster,
             gate=deployment.gate,
             steps=self._book,
             faults=FaultBook(
-                record=self._fault, now_ns=time.monotonic_ns, begin=journal.begin, end=journal.end, **named
+                run=run,
+                clock=clock,
+                record=deployment.record_fault,
+                now_ns=time.monotonic_ns,
+                begin=journal.begin,
+                end=journal.end,
             ),
             clients=self._clients,
             raw=self._raw_client,
@@ -195,6 +199,3 @@ class Performance:
             status=str(row.status),
             frame=row.message is not None,
         )
-
-    def _fault(self, row: FaultRow) -> None:
-        self._deployment.record_fault(row)

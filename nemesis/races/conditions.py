@@ -7,6 +7,7 @@
     held(hold)   held(hold, 2)   answered(hold)
     all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)
 
+More are in nemesis/races/asked.py: offsets, transactions, what a controller has on its disk.
 Nodes are named as everywhere in a script ("b1"); what is seen is told the same way. A look must be quick: it is asked
 again until it holds or the deadline of `on.until` has passed.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from nodes.node import Gone, Running
 from nodes.view import ClusterView, PartitionView
@@ -34,6 +35,8 @@ class Sighting(NamedTuple):
 
 class Eyes(Protocol):
     """What a look may use."""
+
+    cluster: Any  # nodes.cluster.Cluster, for what only it can ask
 
     async def view(self) -> ClusterView: ...
     def name_of(self, id: int) -> str: ...
@@ -63,7 +66,7 @@ class Quantity:
     def _is(self, text: str, holds: Callable[[object], bool], also: object = None) -> Condition:
         async def look(eyes: Eyes) -> Sighting:
             value = await self._read(eyes)
-            return Sighting(value is not _UNKNOWN and holds(value), f"{self._name} is {_words(value)}")
+            return Sighting(value is not UNKNOWN and holds(value), f"{self._name} is {_words(value)}")
 
         named = tuple(also) if isinstance(also, (set, frozenset)) else (also,)
         nodes = (*self._nodes, *(one for one in named if isinstance(one, str)))
@@ -87,7 +90,7 @@ class Quantity:
     __hash__ = None  # type: ignore[assignment]  # compared for conditions, never looked up
 
 
-_UNKNOWN = object()  # nobody could say
+UNKNOWN = object()  # nobody could say
 
 
 def isr(topic: str, partition: int) -> Quantity:
@@ -95,7 +98,7 @@ def isr(topic: str, partition: int) -> Quantity:
 
     async def read(eyes: Eyes) -> object:
         known = await _partition(eyes, topic, partition)
-        return frozenset(map(eyes.name_of, known.isr)) if known else _UNKNOWN
+        return frozenset(map(eyes.name_of, known.isr)) if known else UNKNOWN
 
     return Quantity(f"the ISR of {topic}-{partition}", read)
 
@@ -105,7 +108,7 @@ def leader_of(topic: str, partition: int) -> Quantity:
 
     async def read(eyes: Eyes) -> object:
         known = await _partition(eyes, topic, partition)
-        return (eyes.name_of(known.leader) if known.leader >= 0 else None) if known else _UNKNOWN
+        return (eyes.name_of(known.leader) if known.leader >= 0 else None) if known else UNKNOWN
 
     return Quantity(f"the leader of {topic}-{partition}", read)
 
@@ -113,7 +116,7 @@ def leader_of(topic: str, partition: int) -> Quantity:
 def leader_epoch(topic: str, partition: int) -> Quantity:
     async def read(eyes: Eyes) -> object:
         known = await _partition(eyes, topic, partition)
-        return known.leader_epoch if known else _UNKNOWN
+        return known.leader_epoch if known else UNKNOWN
 
     return Quantity(f"the leader epoch of {topic}-{partition}", read)
 
@@ -218,7 +221,7 @@ def _joined(conditions: Sequence[Condition], word: str, rule: Callable[[Sequence
 
 
 def _words(value: object) -> str:
-    if value is _UNKNOWN:
+    if value is UNKNOWN:
         return "unknown"
     if isinstance(value, Set):
         return ", ".join(sorted(map(str, value))) or "empty"

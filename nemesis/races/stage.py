@@ -2,7 +2,7 @@
 
     async def my_race(on: Stage, records: int = 200) -> None:
         await on.kill("b2")                                          # nodes by name: c1, b1, b2, ..., clients w1, ...
-        await on.until(isr("t", 0) == {"b1"})                        # conditions: nemesis/races/conditions.py
+        await on.until(isr("t", 0) == {"b1"})                        # conditions: nemesis/races/conditions.py, asked.py
         await on.produce("t", 0, records)                            # acknowledged, or the race is not reached
         late = await on.hold("AlterPartition", source="b1", where="newIsr contains 2")
         await on.start("b2")
