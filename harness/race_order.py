@@ -21,7 +21,7 @@ from harness.plugins import Group
 from harness.races import find_race, is_file
 from harness.spec import Spec
 from harness.spec_file import load_spec
-from nemesis.races.expectation import UNAVAILABLE, VALID, Expectation, expected
+from nemesis.races.expectation import CLIENT_ERROR, UNAVAILABLE, VALID, Expectation, expected
 from nemesis.races.race import VARIANT, BadParameters, Given, Race
 from nodes.topology import ServerRole, Topology
 from reports.verdict import Status, Validity, Verdict
@@ -212,6 +212,8 @@ def as_expected(line: Expectation | None, verdict: Verdict) -> bool | None:
     if line is None or verdict.status not in (Status.JUDGED, Status.NO_DATA):
         return None
     types = anomaly_types(verdict)
+    if line.outcome == CLIENT_ERROR:
+        return verdict.verdict in (Validity.VALID, Validity.INVALID)
     if line.outcome == VALID:
         return verdict.verdict == Validity.VALID
     if line.outcome == UNAVAILABLE:
