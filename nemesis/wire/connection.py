@@ -48,6 +48,7 @@ class Connection:
 
     def reached(self, server: asyncio.Transport) -> None:
         """The server's side is connected."""
+        self.engine.connections[self.number] = self  # also when its caller is gone and only what it said is left
         self._server = self.responses.source = server
         self.requests.opened(server)
 
