@@ -102,8 +102,9 @@ class Deployment:
         self._faults.write(row)
 
     def add_topic(self, topic: Topic) -> None:
-        """A race made one more topic: the final read and the checker must know it."""
-        self.topology = replace(self.topology, topics=(*self.topology.topics, topic))
+        """A race made one more topic, or one anew: the final read and the checker must know it."""
+        others = [known for known in self.topology.topics if known.name != topic.name]
+        self.topology = replace(self.topology, topics=(*others, topic))
         update_run_info(self.directory, topics=topic_facts(self.topology))
 
     def _on_event(self, event: Event) -> None:
