@@ -97,6 +97,7 @@ class Order:
             "affected": self.race.affected,
             "fixed": self.race.fixed,
             "references": list(self.race.references),
+            "quotes": list(self.race.quotes),
             "story": self.race.story,
         }
 
@@ -220,6 +221,8 @@ def as_expected(line: Expectation | None, verdict: Verdict, shows: Collection[st
     if line is None or verdict.status not in (Status.JUDGED, Status.NO_DATA):
         return None
     types = anomaly_types(verdict, shows)
+    if line.outcome == CLIENT_ERROR:
+        return verdict.verdict in (Validity.VALID, Validity.INVALID)
     if line.outcome == VALID:
         return verdict.verdict == Validity.VALID and not types
     if line.outcome == UNAVAILABLE:

@@ -6,7 +6,7 @@
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
-    all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)
+    all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)     elapsed(4)
 
 More are in nemesis/races/asked.py: offsets, transactions, what a controller has on its disk.
 Nodes are named as everywhere in a script ("b1"); what is seen is told the same way. A look must be quick: it is asked
@@ -16,6 +16,7 @@ again until it holds or the deadline of `on.until` has passed.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -223,6 +224,17 @@ def answered(hold: Hold) -> Condition:
         return hold.answer_sighting()
 
     return Condition(text=f"{hold.what} is answered", look=look, nodes=hold.nodes)
+
+
+def elapsed(seconds: float) -> Condition:
+    """So long since this was written down. For a fault whose length is the point ("a partition of 4 s"), never for hoping."""
+    began = time.monotonic()
+
+    async def look(eyes: Eyes) -> Sighting:
+        passed = time.monotonic() - began
+        return Sighting(passed >= seconds, f"{passed:.1f} s have passed")
+
+    return Condition(text=f"{seconds:g} s have passed", look=look)
 
 
 def all_of(*conditions: Condition) -> Condition:
