@@ -119,6 +119,8 @@ def lanes(rows: Iterable[Row]) -> list[str]:
 
 def _messages(evidence: Evidence) -> Iterator[Row]:
     requests = {message.message: message for message in evidence.exchange.messages}
+    begin_ns = min((step.started_ns for step in evidence.exchange.steps), default=0)  # before it, nodes only come up
+    registered = any(moment.row.kind == "register-broker" for moment in evidence.exchange.metadata)  # told by those
     answers = {message.answers: message for message in evidence.exchange.messages if message.answers is not None}
     for message in evidence.exchange.messages:
         if message.direction == Direction.RESPONSE and message.action == Action.PASSED:
@@ -126,6 +128,8 @@ def _messages(evidence: Evidence) -> Iterator[Row]:
             if asked is not None and asked.action != Action.PASSED:
                 yield _answer(message)
         elif message.action == Action.PASSED:
+            if message.in_ns < begin_ns or (registered and message.api_name == "BrokerRegistration"):
+                continue
             yield _passed(message, answers.get(message.message), evidence)
         else:
             yield from _acted(message, evidence)
@@ -193,7 +197,10 @@ def shown_fields(text: str | None, topics: Mapping[str, str]) -> str:
     """The fields of a frame that people ask about: "t-0, newIsr [1, 2], partitionEpoch 1"."""
     fields = json_object(text)
     if "topicId" in fields and "topic" not in fields:
-        fields = {"topic": topics.get(str(fields["topicId"]), str(fields["topicId"])), **fields}
+        id = str(fields["topicId"])
+        fields = {"topic": topics.get(id, f"{id[:6]}…"), **fields}
+    if "newIsr" in fields:
+        fields = {name: value for name, value in fields.items() if name not in ("brokerId", "brokerEpoch")}
     known = {name: fields[name] for name in _SHOWN_FIELDS if fields.get(name) is not None}
     if {"topic", "partition"} <= known.keys():
         known = {"": f"{known.pop('topic')}-{known.pop('partition')}", **known}
