@@ -40,6 +40,8 @@ RACES = (last_replica_standing, two_controllers, controller_disk, epoch_inflatio
         (controller_disk, "4.3.1", None, {"variant": "dynamic-same-id"}, "lost-write"),
         (controller_disk, "4.3.1", None, {"variant": "dynamic-new-id"}, "valid"),
         (controller_disk, "3.9.2", None, {"variant": "nothing-wiped"}, "valid"),
+        (controller_disk, "3.9.2", None, {"variant": "leader-wiped"}, "lost-write"),
+        (controller_disk, "4.3.1", None, {"variant": "leader-wiped"}, "valid"),
         (epoch_inflation, "3.9.2", None, {}, "epoch-inflation"),
         (epoch_inflation, "4.3.1", "3.9", {"variant": "cut-from-leader"}, "valid"),
     ],
