@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from nodes import administration, inquiry, metadata
 from nodes.backend import Backend, Capability
 from nodes.changes import changes
+from nodes.claims import Claims
 from nodes.event import Event, EventKind
 from nodes.metadata import MetadataView
 from nodes.metadata_row import MetadataRow
@@ -34,7 +35,7 @@ from nodes.protocol.partitions import At, Offset
 from nodes.protocol.transactions import Transaction
 from nodes.system import QuorumState, System, SystemUnavailable
 from nodes.topology import BROKER_PORT, CONTROLLER_PORT, NodePlan, ServerRole, Topic, Topology
-from nodes.view import ClusterView, PartitionView, describe
+from nodes.view import ClusterView, PartitionView, QuorumAnswer, describe
 
 __all__ = ["Cluster", "ClusterView", "NotReached", "PartitionView"]
 
@@ -69,6 +70,7 @@ class Cluster:
         self._ended: set[str] = set()  # nodes that a verb is ending or has ended
         self._starting: set[str] = set()
         self._last: ClusterView | None = None
+        self._claims = Claims(run=self.run, clock=self.backend.clock)
         self._guards: dict[str, asyncio.Task[None]] = {}
         self._connections: list[Connection] = []  # that `connect` handed out
         for plan in self.topology.nodes:
@@ -320,9 +322,12 @@ class Cluster:
         return self.system.follow_metadata(self.nodes[name], run=self.run, clock=self.backend.clock)
 
     # administration
-    async def create_topic(self, topic: Topic, *, deadline: float = 30) -> None:
-        """Create it and wait until every broker's own view shows all its partitions led and in sync."""
-        await administration.create_topic(self, topic, deadline=deadline)
+    async def create_topic(self, topic: Topic, *, deadline: float = 30, whole: bool = True) -> None:
+        """Create it and wait until every broker's own view shows all its partitions led and in sync.
+
+        whole=False, where brokers are away: until those that answer show them led.
+        """
+        await administration.create_topic(self, topic, deadline=deadline, whole=whole)
 
     async def delete_topic(self, name: str, *, deadline: float = 30) -> None:
         """Delete it and wait until no broker shows it."""
@@ -344,6 +349,8 @@ class Cluster:
         await self.metadata_watch.close()
         for connection in self._connections:
             connection.close()
+        for event in self._claims.ended():
+            self.on_event(event)
         for task in self._guards.values():
             task.cancel()
         await asyncio.gather(*self._guards.values(), return_exceptions=True)
@@ -366,12 +373,22 @@ class Cluster:
         if seat.reached and seat.name in self._starting:
             self._starting.discard(seat.name)
             self._emit(EventKind.READY, seat.name)
+        if seat.role is ServerRole.CONTROLLER:
+            for event in self._claimed(seat):
+                self.on_event(event)
         view = self.observer.latest()
         for event in changes(self._last, view, run=self.run, clock=self.backend.clock, names=self.observer.names):
             self.on_event(event)
         if view.answered:
             known = self._last.partitions if self._last else {}
             self._last = replace(view, partitions={**known, **view.partitions})
+
+    def _claimed(self, seat: Seat) -> Iterator[Event]:
+        leads = (seat.answer.leader, seat.answer.epoch) if isinstance(seat.answer, QuorumAnswer) else None
+        now = time.monotonic_ns()
+        return self._claims.heard(
+            seat.name, seat.id, leads=leads, reached=seat.reached, asked_ns=seat.asked_ns, answered_ns=now
+        )
 
     def _emit(self, kind: EventKind, node: str, *, detail: str | None = None) -> None:
         now = time.monotonic_ns()

@@ -19,6 +19,10 @@ class EventKind(StrEnum):
     LEADER_CHANGED = "leader-changed"
     ISR_CHANGED = "isr-changed"
     CONTROLLER_CHANGED = "controller-changed"
+    CONTROLLER_CLAIMS = (
+        "controller-claims"  # it says itself that it is the active one, in leader_epoch (nodes/claims.py)
+    )
+    CONTROLLER_CLAIM_ENDS = "controller-claim-ends"  # at_ns: when the last answer that says so was asked for
     FENCED = "fenced"  # a broker left the cluster's metadata
     UNFENCED = "unfenced"
     PHASE = "phase"  # of the run: deploy, workload, heal, drain; detail names it

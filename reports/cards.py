@@ -15,7 +15,7 @@ from reports.evidence import Evidence, node_name
 from reports.spans import Span
 from reports.verdict import AnomalySummary
 from reports.witness import WitnessOp, WitnessRecord, integers
-from reports.wording import SENTENCE_LIMIT, VALUE_LIMIT, at, clip, one_line
+from reports.wording import SENTENCE_LIMIT, VALUE_LIMIT, at, clip, one_line, process_name
 
 
 def card(place: int, anomaly: AnomalySummary, evidence: Evidence, *, witnesses: int, ops: int) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def card(place: int, anomaly: AnomalySummary, evidence: Evidence, *, witnesses: 
     return {
         "id": f"anomaly-{place}",
         "summary": anomaly,
-        "lead": clip(anomaly.sentence[:1].upper() + anomaly.sentence[1:], SENTENCE_LIMIT),
+        "lead": clip(anomaly.sentence, SENTENCE_LIMIT),
         "explanation": explanation,
         "witnesses": [_witness(witness, anomaly, evidence, ops) for witness in shown],
         "because": _because(shown) if anomaly.expected else None,
@@ -108,6 +108,7 @@ def _op(op: WitnessOp, evidence: Evidence) -> dict[str, Any]:
     where = one_line(f"{op.topic}-{op.partition}", 120) if op.topic is not None else None
     return {
         "op": op,
+        "process": process_name(one_line(op.client, 60), op.process),
         "what": f"{op.kind} {where}" if where else op.kind,
         "invoked": at(op.invoked_ns, evidence.zero_ns),
         "completed": at(op.completed_ns, evidence.zero_ns),

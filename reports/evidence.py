@@ -25,13 +25,16 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.fault import FAULTS, FaultRow
+from reports.exchange import Exchange, exchange
+from reports.losses import Loss, losses
 from reports.scan import History, rows
 from reports.series import Activity, Buckets, activity, span_of_ops
 from reports.spans import Partition, Span, States, span_of_events, states
 from reports.verdict import Verdict
 from reports.witness import WitnessOp, integers, witness_ops
 
-TABLES = ("ops", "records", "bounds", "faults", "events")
+TABLES = ("ops", "records", "bounds", "faults", "events", "metadata", "messages", "steps")
+_OFTEN_ABSENT = {"metadata", "messages", "steps"}  # runs of an older krash have none
 FAULT_LIMIT = 300
 FILE_LIMIT = 60
 _AFTER_THE_RUN = {"collect", "check", "judge", "report"}  # phases in which nothing happens to the system
@@ -54,12 +57,19 @@ class Evidence:
     activity: Activity = field(default_factory=lambda: Activity(buckets=Buckets.over(0, 0)))
     states: States = field(default_factory=States)
     phases: tuple[Span, ...] = ()
+    exchange: Exchange = field(default_factory=Exchange)
+    losses: tuple[Loss, ...] = ()
     faults: tuple[FaultRow, ...] = ()  # in plan order
     faults_left_out: int = 0
     ops: dict[int, WitnessOp] = field(default_factory=dict)
     tables: tuple[TableFacts, ...] = ()
     files: tuple[str, ...] = ()  # of the run directory, relative to it
     problems: tuple[str, ...] = ()  # what could not be read, and other reasons to doubt this page
+
+    @property
+    def drained_ns(self) -> int | None:
+        """When the final read was over: what happens to nodes later is the end of the run."""
+        return next((phase.start_ns for phase in self.phases if phase.state == "collect"), None)
 
     @property
     def seconds(self) -> float:
@@ -79,7 +89,9 @@ def gather(run_json: dict[str, Any], verdict: Verdict, history_dir: Path) -> Evi
     named = [witness for anomaly in verdict.anomalies for witness in anomaly.witnesses]
     partitions = {_partition(w) for w in named} - {None}
     faults, faults_left_out = _faults(history, {f for w in named for f in integers(w.get("faults"))})
-    seen = states(history, end_ns, {p for p in partitions if p is not None})
+    said = exchange(history, run_json, history_dir.parent)
+    seen = states(history, end_ns, {p for p in partitions if p is not None}, said.metadata)
+    judged = History(history_dir.parent)
     evidence = Evidence(
         verdict=verdict,
         run=run_json,
@@ -88,6 +100,8 @@ def gather(run_json: dict[str, Any], verdict: Verdict, history_dir: Path) -> Evi
         activity=activity(history, Buckets.over(zero_ns, (end_ns - zero_ns) / 1e9)),
         states=seen,
         phases=phases or seen.phases,
+        exchange=said,
+        losses=losses(judged),
         faults=faults,
         faults_left_out=faults_left_out,
         ops=witness_ops(history, verdict.anomalies),
@@ -96,16 +110,16 @@ def gather(run_json: dict[str, Any], verdict: Verdict, history_dir: Path) -> Evi
         problems=(),
     )
     missing = _missing(evidence.tables, history_dir)
-    return _with_problems(evidence, missing + history.problems + _clock_problem(faults))
+    return _with_problems(evidence, missing + history.problems + judged.problems + _clock_problem(faults))
 
 
 def _missing(tables: tuple[TableFacts, ...], history_dir: Path) -> list[str]:
-    names = [table.name for table in tables if table.rows is None]
+    names = [table.name for table in tables if table.rows is None and table.name not in _OFTEN_ABSENT]
     if not names:
         return []
     if (history_dir.parent / "journal").is_dir():
         return ["the run's writer died before it wrote its tables: `krash recover .` in this directory finishes them"]
-    if len(names) == len(tables):
+    if all(table.rows is None for table in tables):
         return [f"nothing was recorded: {history_dir.name}/ holds no tables"]
     return [f"table {name} is missing in {history_dir.name}/" for name in names]
 

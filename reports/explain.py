@@ -64,8 +64,71 @@ ANOMALIES = {
         asks="Do records that were refused stay out of the log?",
         one="record that was refused was read",
         many="records that were refused were read",
-        meaning="The send failed for sure, as the broker told the client, and yet the value is in the log.",
-        next="Check the error that the client got, and whether that error really promises that nothing was stored.",
+        meaning="The send failed for sure, as the broker told the client, or its transaction was aborted, and yet a "
+        "consumer got the value.",
+        next="Check the error that the client got, and whether that error really promises that nothing was stored; of a "
+        "transaction, find which EndTxn or marker came late.",
+    ),
+    "read-then-vanished": Explanation(
+        asks="Is everything that a consumer read still there?",
+        one="record was read and then vanished",
+        many="records were read and then vanished",
+        meaning="A consumer got the record, so it was below the high watermark and counted as committed; after every "
+        "fault had been healed it was gone. Nobody had been told that it was stored, so it is not a lost write, but "
+        "whoever acted on the read acted on something that no longer exists.",
+        next="Look at the ISR when the record was read: was it smaller than min.insync.replicas, and which disk went later?",
+    ),
+    "torn-transaction": Explanation(
+        asks="Is every transaction there as a whole, or not at all?",
+        one="transaction was torn apart",
+        many="transactions were torn apart",
+        meaning="Some records of one transaction can be read by consumers with read_committed and others cannot. A "
+        "transaction promises all or nothing, whatever its producer was told.",
+        next="Look for a commit or abort of an earlier transaction of the same producer that arrived late, and compare "
+        "its producer epoch with the later one's.",
+    ),
+    "hanging-transaction": Explanation(
+        asks="Can consumers with read_committed read to the end?",
+        one="partition is blocked by a transaction that never ends",
+        many="partitions are blocked by transactions that never end",
+        meaning="The last stable offset stands still although no transaction is open any more, so consumers with "
+        "read_committed never see anything behind it, and compaction stops there too.",
+        next="`kafka-transactions.sh find-hanging` names the producer; `abort` with its offset frees the partition.",
+    ),
+    "two-active-controllers": Explanation(
+        asks="Is there only one active controller at a time?",
+        one="controller went on after another had been elected",
+        many="controllers went on after others had been elected",
+        meaning="Two controllers claimed to be the active one for longer than an election explains. Brokers on the stale "
+        "one's side get no news: new leaders, new topics and fencing do not reach them.",
+        next="Compare the cut in the table of faults with who could reach whom, and see whether check-quorum "
+        "(Kafka 3.7 and later) is there.",
+    ),
+    "epoch-inflation": Explanation(
+        asks="Does a healthy controller stay?",
+        one="healthy controller was deposed",
+        many="healthy controllers were deposed",
+        meaning="The active controller lost its place although it was up and could reach most others: a voter that had "
+        "been cut off came back with a higher epoch. Nothing is lost, but nothing is decided either until the next one "
+        "leads. Without pre-vote (before Kafka 4.0) this is how it works.",
+        next="Look at the gap between the two controllers in the timeline: so long no leader could be elected.",
+    ),
+    "under-replicated": Explanation(
+        asks="Is every replica back in sync at the end?",
+        one="partition never got all of its replicas back",
+        many="partitions never got all of their replicas back",
+        meaning="Every broker was up and left alone for long, and yet a replica did not return to the ISR. The next "
+        "fault meets one copy less than was configured.",
+        next="Look in the log of the broker that is missing for what it says about this partition, and whether a restart "
+        "brings it back.",
+    ),
+    "fenced-replica": Explanation(
+        asks="Are only live brokers let into an ISR?",
+        one="fenced broker was let into an ISR",
+        many="fenced brokers were let into ISRs",
+        meaning="The controller had fenced the broker, so it counted as dead, and then took it into an ISR: it may be "
+        "elected, with whatever its disk holds now.",
+        next="Find the AlterPartition that asked for it, and which incarnation of the broker it meant.",
     ),
     "nonmonotonic-poll": Explanation(
         asks="Do consumers only ever move forward?",

@@ -26,7 +26,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from nemesis.fault import FaultRow
-from reports import explain, plots, timeline
+from reports import explain, plots, race_view, timeline
 from reports.cards import card
 from reports.evidence import Evidence, node_name
 from reports.headline import headline, reason
@@ -61,11 +61,13 @@ def render(evidence: Evidence) -> str:
     """The page. The same evidence gives the same bytes, and they are valid UTF-8 whatever the history held."""
     template = _environment().get_template("page.html.j2")
     drawings, problems = _drawings(evidence)
+    pictures = _sequences(evidence, problems)
     html = ""
     for place, detail in enumerate(DETAILS):
         notes = ["to keep this file small, not everything is shown"] if place else []
         view = _view(evidence, detail, [*evidence.problems, *problems, *notes])
-        html = template.render(view, drawings=drawings if detail.drawings else {})
+        shown = pictures if detail.drawings else _without_drawings(pictures)
+        html = template.render(view, drawings=drawings if detail.drawings else {}, **shown)
         if len(html.encode()) <= SIZE_LIMIT:
             break
     return html
@@ -108,6 +110,20 @@ def _drawings(evidence: Evidence) -> tuple[dict[str, Markup], list[str]]:
     return drawn, problems
 
 
+def _sequences(evidence: Evidence, problems: list[str]) -> dict[str, Any]:
+    """The story of a race and the sequences around anomalies; what cannot be told becomes a problem, never a page less."""
+    try:
+        return {"race": race_view.race(evidence), "around": race_view.around(evidence)}
+    except Exception as error:  # noqa: BLE001  # as for drawings
+        problems.append(f"the sequence could not be drawn: {one_line(repr(error), 200)}")
+        return {"race": None, "around": {}}
+
+
+def _without_drawings(pictures: dict[str, Any]) -> dict[str, Any]:
+    race = pictures["race"]
+    return {"race": None if race is None else {**race, "picture": None}, "around": {}}
+
+
 def _view(evidence: Evidence, detail: Detail, problems: list[str]) -> dict[str, Any]:
     verdict, run = evidence.verdict, evidence.run
     faults = [_fault(fault, evidence) for fault in evidence.faults[: detail.faults]]
@@ -118,6 +134,7 @@ def _view(evidence: Evidence, detail: Detail, problems: list[str]) -> dict[str, 
         "verdict": verdict,
         "run": run,
         "title": _title(verdict),
+        "system": system(run),
         "headline": headline(verdict),
         "reason": reason(verdict),
         "status_note": None if verdict.status == Status.JUDGED else explain.STATUSES.get(Status(verdict.status)),
@@ -147,7 +164,23 @@ def _view(evidence: Evidence, detail: Detail, problems: list[str]) -> dict[str, 
 
 
 def _style() -> Markup:
-    return Markup(files("reports").joinpath("templates/page.css").read_text(encoding="utf-8"))  # noqa: S704  # our own file
+    folder = files("reports").joinpath("templates")
+    return Markup("").join(
+        Markup(folder.joinpath(name).read_text(encoding="utf-8"))  # noqa: S704  # our own files
+        for name in ("page.css", "sequence.css")
+    )
+
+
+def system(run: dict[str, Any]) -> str:
+    """The system and the versions of it that ran: "kafka 4.3.1", "kafka 3.9.2 and 4.3.1, metadata.version 3.4"."""
+    told = one_line(str(run.get("system") or ""), 60)
+    versions = run["versions"] if isinstance(run.get("versions"), dict) else {}
+    missing = [one_line(str(one), 40) for one in sorted(set(map(str, versions.values()))) if str(one) not in told][:4]
+    spec = run["spec"] if isinstance(run.get("spec"), dict) else {}
+    level = spec.get("metadata_version")
+    return " ".join(part for part in (told, " and ".join(missing)) if part) + (
+        f", metadata.version {one_line(str(level), 40)}" if level else ""
+    )
 
 
 def _title(verdict: Verdict) -> str:
@@ -174,7 +207,7 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
     spec = run["spec"] if isinstance(run.get("spec"), dict) else {}
     workload = spec.get("workload")
     for name, value in (
-        ("System", run.get("system")),
+        ("System", system(run) or None),
         ("Nodes", len(run["versions"]) if isinstance(run.get("versions"), dict) else None),
         ("Workload", workload.get("name") if isinstance(workload, dict) else workload),
         ("Backend", spec.get("backend")),

@@ -1,4 +1,4 @@
-"""States over time, from the events table: who led each partition, who was in its ISR, which node was up.
+"""States over time, from the events table and the metadata log: who led each partition, who was in its ISR, which node was up.
 
 Events are moments ("b1 exited", "log-0 is now led by 2"); people read stretches of time. A state lasts until the next
 event about the same thing, or to the end of the run. A long run has more changes than a page has pixels: a lane keeps
@@ -8,7 +8,8 @@ then the busiest), and both are said.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from nodes.event import EventKind
+from reports.exchange import Moment
 from reports.scan import History, rows
 
 PARTITION_LANES = 12
@@ -72,16 +74,26 @@ def span_of_events(history: History) -> tuple[int, int] | None:
     return (min(b["min"].as_py() for b in bounds), max(b["max"].as_py() for b in bounds)) if bounds else None
 
 
-def states(history: History, end_ns: int, wanted: Collection[Partition]) -> States:
-    """`wanted`: partitions to show whatever their number of changes."""
-    changes = _changes(history)
+def states(history: History, end_ns: int, wanted: Collection[Partition], metadata: Sequence[Moment] = ()) -> States:
+    """`wanted`: partitions to show whatever their number of changes. Of partitions that the metadata log tells about,
+    leaders and ISRs come from there: it misses no change, and knows the order.
+    """
+    written = [moment for moment in metadata if moment.at_ns is not None and _places(moment)]
+    changes = {**_changes(history), **Counter((str(m.row.topic), int(m.row.partition or 0)) for m in written)}
     order = sorted(changes, key=lambda p: (p not in wanted, -changes[p], p))
     shown = set(order[:PARTITION_LANES])
     lines = _Lines()
+    for moment in written:
+        lines.write(moment, shown)
     for batch in history.batches("events", _COLUMNS):
         for row in rows(batch):
             lines.add(row, shown)
     return lines.result(end_ns, sorted(shown), len(changes) - len(shown))
+
+
+def _places(moment: Moment) -> bool:
+    row = moment.row
+    return row.topic is not None and row.partition is not None and (row.leader is not None or row.isr is not None)
 
 
 def _changes(history: History) -> Mapping[Partition, int]:
@@ -128,11 +140,21 @@ class _Lines:
         self.fenced: dict[str, _Line] = {}
         self.controller = _Line()
         self.phases = _Line()
+        self._written: set[Partition] = set()
+
+    def write(self, moment: Moment, shown: Collection[Partition]) -> None:
+        """A record of the metadata log; it has the last word on its partition."""
+        row = moment.row
+        partition = (str(row.topic), int(row.partition or 0))
+        self._written.add(partition)
+        if partition in shown:
+            fields = {name: getattr(row, name) for name in ("leader", "leader_epoch", "isr")}
+            self._add_partition(partition, {"at_ns": moment.at_ns, **fields})
 
     def add(self, row: dict[str, Any], shown: Collection[Partition]) -> None:
         kind, at_ns, node = row["kind"], row["at_ns"], row["node"]
         if row["topic"] is not None and row["partition"] is not None:
-            if (row["topic"], row["partition"]) in shown:
+            if (row["topic"], row["partition"]) in shown and (row["topic"], row["partition"]) not in self._written:
                 self._add_partition((row["topic"], row["partition"]), row)
         elif kind == EventKind.CONTROLLER_CHANGED:
             self.controller.add(at_ns, str(node if row["leader"] is None else row["leader"]))

@@ -19,6 +19,8 @@ VALUE_LIMIT = 160  # characters of a record's value
 SENTENCE_LIMIT = 600
 TEXT_LIMIT = 4_000  # any other text
 
+PROCESS_MASK = (1 << 40) - 1  # above it stands the number of the client's writer, which only makes it unique in the run
+
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _COMBINING_LIMIT = 4  # accents in a row; more would climb over the lines above
 
@@ -59,6 +61,11 @@ def clip(text: str, limit: int = TEXT_LIMIT, length: int | None = None) -> Clipp
 
 def one_line(text: str, limit: int = SENTENCE_LIMIT) -> str:
     return " ".join(clip(text, limit).split())
+
+
+def process_name(client: str, process: int) -> str:
+    """ "w1.p0 process 34": a process as people know it, numbered within its client."""
+    return f"{client} process {process & PROCESS_MASK if process >= 0 else process}"
 
 
 def at(ns: int | None, zero_ns: int) -> str:

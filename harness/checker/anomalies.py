@@ -52,7 +52,54 @@ PHANTOM_VALUE = AnomalyType(
     name="phantom-value", family="identity", meaning="A value was read that nobody sent to that log."
 )
 ABORTED_READ = AnomalyType(
-    name="aborted-read", family="identity", meaning="A value was read whose send had surely failed."
+    name="aborted-read",
+    family="identity",
+    meaning="A value was read whose send had surely failed, or, with read_committed, whose transaction was aborted or "
+    "never committed.",
+)
+READ_THEN_VANISHED = AnomalyType(
+    name="read-then-vanished",
+    family="vanished",
+    meaning="A consumer read a record that was never acknowledged, and after all faults had healed it was not in the log "
+    "at its offset. (What was acknowledged and vanished is a lost-write.)",
+    follows_loss=True,
+)
+TORN_TRANSACTION = AnomalyType(
+    name="torn-transaction",
+    family="transactions",
+    meaning="Of the records that a transaction wrote, consumers with read_committed can read some and cannot read others, "
+    "after all faults had healed and whatever its client was told.",
+    follows_loss=True,
+)
+HANGING_TRANSACTION = AnomalyType(
+    name="hanging-transaction",
+    family="transactions",
+    meaning="At the final read the last stable offset was below the high watermark, although every transaction of the run "
+    "had ended or timed out long before: consumers with read_committed are stuck there.",
+)
+TWO_ACTIVE_CONTROLLERS = AnomalyType(
+    name="two-active-controllers",
+    family="controllers",
+    meaning="A controller went on claiming to be the active one after another had claimed a higher epoch, for longer than "
+    "two_controllers_bound.",
+)
+EPOCH_INFLATION = AnomalyType(
+    name="epoch-inflation",
+    family="controllers",
+    meaning="An active controller was deposed although it was up, and no fault cut it off from most controllers. Before "
+    "pre-vote (KIP-996) Kafka does not promise otherwise, and nothing is lost by it: information.",
+    severity=Severity.INFORMATION,
+)
+UNDER_REPLICATED = AnomalyType(
+    name="under-replicated",
+    family="replicas",
+    meaning="At the end of the run a replica was not in the ISR, although every broker had been up, unfenced and left alone "
+    "for longer than rejoin_bound.",
+)
+FENCED_REPLICA = AnomalyType(
+    name="fenced-replica",
+    family="replicas",
+    meaning="The controllers put a broker into an ISR while, by their own log, it was fenced.",
 )
 NONMONOTONIC_POLL = AnomalyType(
     name="nonmonotonic-poll",
@@ -99,11 +146,18 @@ TYPES: tuple[AnomalyType, ...] = (
     INCONSISTENT_OFFSET,
     PHANTOM_VALUE,
     ABORTED_READ,
+    READ_THEN_VANISHED,
+    TORN_TRANSACTION,
+    HANGING_TRANSACTION,
     NONMONOTONIC_POLL,
     POLL_SKIP,
     PRODUCER_REORDER,
     NONLINEARIZABLE_LOG,
     STALE_END,
+    TWO_ACTIVE_CONTROLLERS,
+    EPOCH_INFLATION,
+    UNDER_REPLICATED,
+    FENCED_REPLICA,
     UNAVAILABLE,
 )
 BY_NAME = {kind.name: kind for kind in TYPES}

@@ -12,7 +12,6 @@ minimum and a binary search per partition. So a wait may come out too long by th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.checker.anomalies import UNAVAILABLE
-from harness.checker.check import Check, Need
+from harness.checker.check import Check, Need, plain_finding
 
 if TYPE_CHECKING:
     from harness.checker.history import History
@@ -126,22 +125,17 @@ def beyond(bound: float | None, found: Iterable[Wait], logs: Mapping[int, Mappin
         when = (wait.proved_ns - log["origin_ns"]) / 1e9
         how_long = "no write any more" if wait.seconds is None else f"no write for {wait.seconds:.1f} s"
         rows.append(
-            {
-                "run": log["run"],
-                "type": UNAVAILABLE.name,
-                "severity": str(UNAVAILABLE.severity),
-                "sentence": f"After {wait.name} took effect at {when:.3f} s, {log['topic']}-{log['partition']} took {how_long}; "
+            plain_finding(
+                UNAVAILABLE,
+                run=log["run"],
+                sentence=f"After {wait.name} took effect at {when:.3f} s, {log['topic']}-{log['partition']} took {how_long}; "
                 f"the spec allows {bound:g} s.",
-                "topic": log["topic"],
-                "partition": log["partition"],
-                "offset": None,
-                "value": None,
-                "ops": [],
-                "from_ns": wait.proved_ns,
-                "to_ns": wait.proved_ns if wait.seconds is None else wait.proved_ns + round(wait.seconds * 1e9),
-                "expected": False,
-                "detail": json.dumps({"fault": wait.fault, "seconds": wait.seconds}),
-            }
+                topic=log["topic"],
+                partition=log["partition"],
+                since=wait.proved_ns,
+                until=wait.proved_ns if wait.seconds is None else wait.proved_ns + round(wait.seconds * 1e9),
+                detail={"fault": wait.fault, "seconds": wait.seconds},
+            )
         )
     return [row | {"total": len(rows)} for row in rows]
 

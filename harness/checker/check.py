@@ -7,24 +7,29 @@ settles them by their true values (so that a hash collision can never accuse any
 different values of one 64-bit hash would hide a conflict between just these two: a chance of 5e-20 per pair, which is
 accepted.
 
+What is told by small tables (events, the metadata log, bounds) needs no Spark: such a check has a `tell` instead.
+
 A finding (FINDINGS) is an anomaly without what the judge adds: the check's name, the faults at work, whether it is
 tolerated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.checker.anomalies import AnomalyType
+from reports.verdict import Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from harness.checker.history import History
 
+Row = dict[str, Any]
 FINDINGS = (
     "run string, type string, severity string, sentence string, topic string, partition int, offset long, value string, "
     "ops array<long>, from_ns long, to_ns long, expected boolean, detail string"
@@ -38,6 +43,11 @@ class Need(StrEnum):
     READ = "records that were read"
     FAULTS = "faults that took effect"
     BOUNDS = "end offsets that were asked for"
+    TRANSACTIONS = "transactions"
+    STABLE_ENDS = "last stable offsets that were asked for"
+    CLAIMS = "controllers that said they are the active one"
+    REPLICAS = "partitions whose ISR was seen at the end"
+    METADATA = "records of the metadata log"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +62,9 @@ class Check:
     kind: AnomalyType
     engine: str
     needs: Need  # without any such rows it has nothing to say
-    searches: tuple[Search, ...]
+    searches: tuple[Search, ...] = ()
+    tell: Callable[[History], Iterable[Row]] | None = None  # findings without Spark (plain_finding)
+    optional: bool = False  # asked only of runs that have such rows; it has nothing to say about the others
 
     @property
     def name(self) -> str:
@@ -96,3 +108,37 @@ def finding(
         F.coalesce(awaited, F.lit(False)).alias("expected"),
         F.to_json(F.struct(reason.alias("expected_because"), *detail)).alias("detail"),
     ]
+
+
+def plain_finding(
+    kind: AnomalyType,
+    *,
+    run: str,
+    sentence: str,
+    since: int | None,
+    until: int | None,
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+    value: str | None = None,
+    ops: Iterable[int] = (),
+    severity: Severity | None = None,
+    expected_because: str | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> Row:
+    """The same from plain Python: one FINDINGS row."""
+    return {
+        "run": run,
+        "type": kind.name,
+        "severity": str(severity or kind.severity),
+        "sentence": sentence,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "value": value,
+        "ops": list(dict.fromkeys(ops)),
+        "from_ns": since,
+        "to_ns": until,
+        "expected": expected_because is not None,
+        "detail": json.dumps({"expected_because": expected_because, **(detail or {})}),
+    }

@@ -58,6 +58,7 @@ class Evidence:
     outcomes: Mapping[str, int] = field(default_factory=dict)  # of ops
     read: int = 0  # offsets that anybody read
     bounds: int = 0  # end offsets that were asked for
+    others: Mapping[Need, int] = field(default_factory=dict)  # rows of optional checks
 
     def judged(self, need: Need) -> int:
         tallies = [tally for _, tally in self.logs]
@@ -70,6 +71,8 @@ class Evidence:
                 return len(self.waits)
             case Need.BOUNDS:
                 return self.bounds
+            case Need.TRANSACTIONS | Need.STABLE_ENDS | Need.CLAIMS | Need.REPLICAS | Need.METADATA:
+                return self.others.get(need, 0)
             case _:
                 assert_never(need)
 
@@ -89,7 +92,9 @@ def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
     totals: dict[tuple[str, str], int] = {}
     results = []
     for one in found:
-        if one.check.name not in facts.settings.enabled:
+        if one.check.name not in facts.settings.enabled or (
+            one.check.optional and not evidence.judged(one.check.needs)
+        ):
             continue
         mine = [_anomaly(row, one.check, facts, windows) for row in one.rows.get(facts.run, ())]
         totals |= {(row["type"], row["severity"]): row["total"] for row in one.rows.get(facts.run, ())}
@@ -116,7 +121,8 @@ def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
         anomalies=list(_summaries(rows, totals)),
         counts=counts,
         unavailability=list(_unavailability(evidence)),
-        unjudged=gaps,
+        unjudged=gaps
+        + [row["sentence"] for row in rows if row["severity"] == Severity.UNJUDGED and row["sentence"] not in gaps],
     )
     return Judged(run=facts.run, verdict=verdict, anomalies=pa.Table.from_pylist(rows, schema=ANOMALIES))
 
@@ -136,10 +142,17 @@ def unjudged(facts: RunFacts, logs: Sequence[tuple[Row, Tally]]) -> Iterator[str
         if not tally.acknowledged or log["ending"] in (Ending.GONE, Ending.DELETED):
             continue
         if log["ending"] == Ending.UNREAD:
-            yield f"{name} was not read after the faults: {tally.acknowledged} acknowledged records could not be judged."
+            what = "was not read after the faults"
+            yield f"{name} {what}{_because(log)}: {tally.acknowledged} acknowledged records could not be judged."
         elif log["complete_to"] < log["log_end"]:
-            span = f"offset {log['complete_to']} of {log['log_end']}"
-            yield f"{name} was read to {span} only: what was acknowledged above could not be judged."
+            what = f"was read to offset {log['complete_to']} of {log['log_end']} only"
+            yield f"{name} {what}{_because(log)}: what was acknowledged above could not be judged."
+
+
+def _because(log: Row) -> str:
+    if log["blocked"]:
+        return ", because a transaction never ended"
+    return f", because {log['unread_because']}" if log["unread_because"] else ""
 
 
 def _anomaly(row: Row, check: Check, facts: RunFacts, windows: Windows) -> Row:
@@ -225,8 +238,10 @@ def _overall(results: Sequence[CheckResult], counts: Counts) -> tuple[str, str, 
 
 
 def _with_ending(facts: RunFacts, validity: str, status: str, reason: str | None) -> tuple[str, str, str | None]:
-    """How the run itself ended, put over what its history says: a broken run is never valid, a proof of loss stays one."""
-    if facts.status not in (Status.HARNESS_ERROR, Status.HANG, Status.INTERRUPTED):
+    """How the run itself ended, put over what its history says: a broken run, or a race that was not reached, is never valid;
+    a proof of loss stays one.
+    """
+    if facts.status not in (Status.HARNESS_ERROR, Status.HANG, Status.INTERRUPTED, Status.NOT_REACHED):
         return validity, status, reason
     if facts.status != Status.INTERRUPTED and validity == Validity.VALID:
         validity = Validity.UNKNOWN

@@ -9,7 +9,7 @@ run.json may say what the run deleted on purpose:  "deleted": [{"topic": "log"},
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -67,9 +67,12 @@ class RunFacts:
     topics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> {"replication", "config"}
     broker_config: Mapping[str, str] = field(default_factory=dict)
     deleted: Sequence[Mapping[str, Any]] = ()
+    read_committed: bool = False  # what consumers and the final read may see
+    transaction_timeout_ms: int = 60_000  # librdkafka's and Kafka's own default
     origin_ns: int | None = None  # time 0 of every sentence
     status: str = "completed"  # how the run ended: completed, interrupted, harness-error or hang
     reason: str | None = None  # why, unless it completed
+    drained_ns: int | None = None  # when the final read was over: what happens to nodes later is the end of the run
 
     @property
     def keeps_order(self) -> bool:
@@ -90,6 +93,11 @@ LOGS = pa.schema(
         pa.field("ending", pa.string(), nullable=False),
         pa.field("log_start", pa.int64()),
         pa.field("log_end", pa.int64()),
+        pa.field("unread_because", pa.string()),  # where it was not read, or not to its end
+        pa.field(
+            "blocked", pa.bool_(), nullable=False
+        ),  # a transaction that never ends hides what is above complete_to
+        pa.field("committed_only", pa.bool_(), nullable=False),  # readers had read_committed
         pa.field("complete_to", pa.int64()),  # the final read saw all that is there from log_start up to here
         pa.field("final_process", pa.int64()),  # the one whose reads are the final read
         pa.field("deleted_before", pa.int64()),  # DeleteRecords was asked for up to here
@@ -123,6 +131,9 @@ def run_facts(info: RunInfo) -> RunFacts:
         idempotence=workload.get("idempotence"),
         retries=workload.get("retries"),
         requests_in_flight=workload.get("requests_in_flight"),
+        read_committed=workload.get("isolation") == "read_committed",
+        transaction_timeout_ms=int(workload.get("transaction_timeout_ms") or 60_000),
+        drained_ns=next((phase.get("start_ns") for phase in info.phases if phase.get("name") == "collect"), None),
         topics={topic["name"]: topic for topic in info.topics},
         broker_config={str(k): _text(v) for k, v in brokers.items()},
         deleted=info.more.get("deleted") or (),
@@ -137,8 +148,13 @@ def log_rows(
     tallies: Mapping[LogKey, Tally],
     final_bounds: Iterable[Mapping[str, Any]],
     faults: Iterable[Mapping[str, Any]],
+    *,
+    leaderless: Collection[LogKey] = (),
+    blocked: Collection[LogKey] = (),
 ) -> pa.Table:
-    """The LOGS row of every log that has records. `final_bounds`: BOUNDS rows of the final phase; `faults`: FAULTS rows."""
+    """The LOGS row of every log that has records. `final_bounds`: BOUNDS rows of the final phase; `faults`: FAULTS rows;
+    `leaderless`: logs without a leader at the end; `blocked`: logs with a transaction that never ends.
+    """
     bounds: dict[LogKey, list[Mapping[str, Any]]] = {}
     for row in final_bounds:
         bounds.setdefault(LogKey(row["run"], row["topic"], row["partition"]), []).append(row)
@@ -152,13 +168,15 @@ def log_rows(
         origin = run.origin_ns if run.origin_ns is not None else started[key.run]
         rows.append(
             key._asdict()
-            | _ending(run, key, bounds.get(key, []))
+            | _ending(run, key, bounds.get(key, []), leaderless=key in leaderless)
             | _promises(run, key.topic, disk_faults=key.run in disk_faults)
             | {
                 "log": tallies[key].log,
                 "final_process": tallies[key].last_final,
                 "last_send_ns": tallies[key].last_send_ns,
                 "origin_ns": origin,
+                "blocked": key in blocked,
+                "committed_only": run.read_committed,
             }
         )
     return pa.Table.from_pylist(rows, schema=LOGS)
@@ -168,7 +186,7 @@ def _took_effect(fault: Mapping[str, Any]) -> bool:
     return fault["injecting_ns"] is not None and fault["status"] not in ("planned", "refused")
 
 
-def _ending(run: RunFacts, key: LogKey, bounds: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _ending(run: RunFacts, key: LogKey, bounds: list[Mapping[str, Any]], *, leaderless: bool) -> dict[str, Any]:
     """The latest final bounds count, unless they could not be had and earlier ones say how far a read got."""
     if any(
         entry["topic"] == key.topic and "before" not in entry and entry.get("partition") in (None, key.partition)
@@ -180,8 +198,8 @@ def _ending(run: RunFacts, key: LogKey, bounds: list[Mapping[str, Any]]) -> dict
         for entry in run.deleted
         if entry["topic"] == key.topic and entry.get("partition") == key.partition and "before" in entry
     ]
-    common = {"deleted_before": max(before, default=None)}
     ordered = sorted(bounds, key=lambda row: (row["invoked_ns"], row["op"]))
+    common = {"deleted_before": max(before, default=None), "unread_because": _unread(ordered, leaderless=leaderless)}
     if ordered and ordered[-1]["error"] == GONE_ERROR:
         return common | {"ending": Ending.GONE}
     known = [row for row in ordered if row["log_end"] is not None]
@@ -192,6 +210,16 @@ def _ending(run: RunFacts, key: LogKey, bounds: list[Mapping[str, Any]]) -> dict
     if last["read_to"] is None:
         return common | span | {"ending": Ending.UNREAD}
     return common | span | {"ending": Ending.READ, "complete_to": min(last["read_to"], last["log_end"])}
+
+
+def _unread(ordered: list[Mapping[str, Any]], *, leaderless: bool) -> str | None:
+    """Why a log could not be read to its end, as far as anybody knows."""
+    if leaderless:
+        return "it had no leader"
+    error = ordered[-1]["error"] if ordered else None
+    if error == "_TIMED_OUT":
+        return "nobody answered in time"
+    return None if error is None else f"the answer was {error}"
 
 
 def _promises(run: RunFacts, topic: str, *, disk_faults: bool) -> dict[str, Any]:

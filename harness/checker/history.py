@@ -18,7 +18,8 @@ tiny ones share a few calls of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -33,7 +34,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from harness.checker import controllers, replicas, transactions
+from harness.checker.check import Need
+from harness.checker.controllers import Claim
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
+from harness.checker.replicas import Standing
 from harness.checker.session import scratch
 from harness.history.reading import History as Stored
 from harness.history.tables import TABLES
@@ -51,6 +56,7 @@ VALUE = "xxhash64(run, value)"
 SENT = "kind = 'send'"
 ACKNOWLEDGED = "kind = 'send' and outcome = 'ok' and offset is not null"
 READ = "kind = 'poll' and offset is not null"
+_TRANSACTION_COLUMNS = ("run", "op", "client", "kind", "invoked_ns", "completed_ns", "outcome", "transaction")
 
 
 Made = TypeVar("Made")
@@ -69,8 +75,11 @@ class History:
         faults: pa.Table,
         runs: Mapping[str, RunFacts],
         rows: int,
+        small: Mapping[str, pa.Table] | None = None,
     ) -> None:
-        """The tables of harness/history/tables.py, of any number of runs; `rows`: how many `records` has, roughly."""
+        """The tables of harness/history/tables.py, of any number of runs; `rows`: how many `records` has, roughly;
+        `small`: those of few rows, by name.
+        """
         self.spark = spark
         self.runs = runs
         self.partitions = max(
@@ -80,12 +89,106 @@ class History:
         self.bundles = max(self.partitions, rows // ROWS_PER_BUNDLE)
         _tune(spark, self.partitions, small=rows < SMALL_ROWS)
         self.ops = ops
-        self.records = records.withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
+        self._small = small or {}
+        ended = ops.where("transaction is not null and kind <> 'send'").select(*_TRANSACTION_COLUMNS).toArrow()
+        self.transactions = transactions.transactions(ended.to_pylist())
+        self.fates = transactions.fates(self.transactions, runs)
+        self.records = self._settled_sends(records).withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
         self.bounds = bounds
         self.final_bounds = bounds.filter(pc.field("phase") == "final").to_pylist()
         self.faults = faults.to_pylist()
         self._kept: list[DataFrame] = []
         self._made: dict[Callable[[History], Any], Any] = {}
+
+    def _settled_sends(self, records: DataFrame) -> DataFrame:
+        """Sends in transactions with the outcome that their transaction gives them (transactions.py).
+
+        fate: of the send's transaction, null without; stored: the send itself was acknowledged with an offset.
+        """
+        stored = records.withColumn("stored", F.expr(ACKNOWLEDGED))
+        if not self.transactions:
+            return stored.withColumns({name: F.lit(None).cast("string") for name in ("fate", "transaction_name")})
+        known = self.frame(self.fates).select("run", "transaction", "transaction_name", "fate", "effective")
+        outcome = "if(outcome in ('ok', 'info') and effective is not null, effective, outcome)"
+        joined = stored.join(F.broadcast(known), ["run", "transaction"], "left")
+        return joined.withColumn("outcome", F.expr(outcome)).drop("effective")
+
+    @cached_property
+    def events(self) -> dict[str, list[dict[str, Any]]]:
+        """run -> EVENTS rows."""
+        return self._rows("events")
+
+    @cached_property
+    def metadata(self) -> dict[str, list[dict[str, Any]]]:
+        """run -> METADATA rows."""
+        return self._rows("metadata")
+
+    @cached_property
+    def steps(self) -> dict[str, list[dict[str, Any]]]:
+        """run -> STEPS rows."""
+        return self._rows("steps")
+
+    @cached_property
+    def faults_by_run(self) -> dict[str, list[dict[str, Any]]]:
+        """run -> FAULTS rows."""
+        return _by_run(self.faults)
+
+    @cached_property
+    def claims(self) -> dict[str, list[Claim]]:
+        """run -> what controllers claimed."""
+        found = {run: controllers.claims(events) for run, events in self.events.items()}
+        return {run: made for run, made in found.items() if made}
+
+    @cached_property
+    def standing(self) -> dict[str, Standing]:
+        """run -> how its cluster stood when the final read was over."""
+        return {
+            run: replicas.standing(
+                events, self.faults_by_run.get(run, []), self.metadata.get(run, []), self.ends.get(run)
+            )
+            for run, events in self.events.items()
+        }
+
+    @cached_property
+    def ends(self) -> dict[str, int]:
+        """run -> when its final read was over."""
+        found: dict[str, int] = {}
+        for row in self.final_bounds:
+            found[row["run"]] = max(row["completed_ns"] or row["invoked_ns"], found.get(row["run"], 0))
+        return found | {run: facts.drained_ns for run, facts in self.runs.items() if facts.drained_ns is not None}
+
+    @cached_property
+    def origins(self) -> dict[str, int]:
+        """run -> the time that sentences count from."""
+        started: dict[str, int] = {}
+        for key, tally in self.tallies.items():
+            started[key.run] = min(tally.started_ns, started.get(key.run, tally.started_ns))
+        return {
+            run: started.get(run, 0) if facts.origin_ns is None else facts.origin_ns for run, facts in self.runs.items()
+        }
+
+    @cached_property
+    def blocked(self) -> list[tuple[Mapping[str, Any], list[transactions.Transaction]]]:
+        """Logs that a transaction kept from being read to their end (transactions.blocked)."""
+        return transactions.blocked(self.transactions, self.final_bounds, self.runs)
+
+    def rows_of(self, need: Need) -> Mapping[str, int]:
+        """run -> rows that an optional check would look at; runs without any are left out."""
+        match need:
+            case Need.TRANSACTIONS:
+                return Counter(one.run for one in self.transactions if self.runs[one.run].read_committed)
+            case Need.STABLE_ENDS:
+                return Counter(row["run"] for row in self.final_bounds if row["stable_end"] is not None)
+            case Need.CLAIMS:
+                return {run: len(made) for run, made in self.claims.items()}
+            case Need.REPLICAS:
+                return {run: len(at_end.isr) for run, at_end in self.standing.items() if at_end.isr}
+            case Need.METADATA:
+                return {run: len(rows) for run, rows in self.metadata.items()}
+        raise ValueError(f"{need}: no optional check asks for that")
+
+    def _rows(self, name: str) -> dict[str, list[dict[str, Any]]]:
+        return _by_run(self._small[name].to_pylist()) if name in self._small else {}
 
     @cached_property
     def tallies(self) -> dict[LogKey, Tally]:
@@ -117,7 +220,14 @@ class History:
     @cached_property
     def log_table(self) -> pa.Table:
         """LOGS rows (facts.py), one per log that has records."""
-        return log_rows(self.runs, self.tallies, self.final_bounds, self.faults)
+        leaderless = [
+            LogKey(run, *partition)
+            for run, at_end in self.standing.items()
+            for partition, leader in at_end.leaders.items()
+            if leader < 0
+        ]
+        blocked = [LogKey(row["run"], row["topic"], row["partition"]) for row, waiting in self.blocked if not waiting]
+        return log_rows(self.runs, self.tallies, self.final_bounds, self.faults, leaderless=leaderless, blocked=blocked)
 
     @cached_property
     def logs(self) -> DataFrame:
@@ -217,6 +327,11 @@ class History:
         return self._with_final(self.records.where(READ)).where("final")
 
     @property
+    def earlier_reads(self) -> DataFrame:
+        """All reads but the final one."""
+        return self._with_final(self.records.where(READ)).where("not final")
+
+    @property
     def spans_ranges(self) -> bool:
         """Whether any log is longer than one range, so that its ranges lie in several bundles."""
         return any((tally.max_offset or 0) >> self.range_bits for tally in self.tallies.values())
@@ -261,7 +376,7 @@ def values(history: History) -> DataFrame:
 def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
     """Runs whose files were checked (harness.history.reading.open_run), as one history."""
     ops, records = (_scanned(spark, name, stored) for name in ("ops", "records"))
-    bounds, faults = (pa.concat_tables([run.table(name) for run in stored]) for name in ("bounds", "faults"))
+    bounds, faults = (_small_table(name, stored) for name in ("bounds", "faults"))
     history = History(
         spark,
         ops=ops,
@@ -270,11 +385,24 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         faults=faults,
         runs={run.info.run: run_facts(run.info) for run in stored},
         rows=sum(run.rows["records"] for run in stored),
+        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps")},
     )
     try:
         yield history
     finally:
         history.close()
+
+
+def _small_table(name: str, stored: Sequence[Stored]) -> pa.Table:
+    """A table of few rows, of all runs; files without rows are not opened."""
+    return pa.concat_tables([TABLES[name].schema.empty_table(), *(run.table(name) for run in stored if run.rows[name])])
+
+
+def _by_run(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["run"], []).append(row)
+    return found
 
 
 def _scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFrame:

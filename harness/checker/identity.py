@@ -3,7 +3,7 @@
 All four checks read the ledger (by offset) and the sightings (by value); the rules, for a value and its places:
 
     read, never sent (or of unknown outcome, to another log)    phantom-value
-    read, and every send of it surely failed                    aborted-read
+    read, and every send of it surely failed                    aborted-read (also: its transaction was not committed)
     read at two places                                          duplicate
     acknowledged at a, read only at b                           inconsistent-offset
     two values at one offset (read/read or read/acknowledged)   inconsistent-offset
@@ -38,7 +38,7 @@ def phantom_values(history: History, suspects: DataFrame) -> DataFrame:
             PHANTOM_VALUE,
             text(
                 "{who} read {value} at offset {offset} of {log} at {when}, and nobody ever sent it there.",
-                who=process("process", "client", "Process"),
+                who=process("process", "client"),
                 value=quoted("value"),
                 offset=F.col("offset"),
                 log=log_name(),
@@ -60,7 +60,7 @@ def aborted_reads(history: History, suspects: DataFrame) -> DataFrame:
         history.records.where("kind = 'send' and outcome = 'fail'")
         .join(F.broadcast(reads.select("run", "value").distinct()), ["run", "value"], "left_semi")
         .groupBy("run", "value")
-        .agg(F.min(F.struct("invoked_ns", "op", "process", "client")).alias("send"))
+        .agg(F.min(F.struct("invoked_ns", "op", "process", "client", "transaction_name", "transaction")).alias("send"))
     )
     errors = history.ops.where("kind = 'send' and outcome = 'fail'").select(
         "run", F.col("op").alias("send_op"), "error"
@@ -70,23 +70,34 @@ def aborted_reads(history: History, suspects: DataFrame) -> DataFrame:
         *finding(
             ABORTED_READ,
             text(
-                "{who} read {value} at offset {offset} of {log} at {when}, although {sender} had been told ({error}) "
-                "that it was not stored.",
-                who=process("process", "client", "Process"),
+                "{who} read {value} at offset {offset} of {log} at {when}, although {why}.",
+                who=process("process", "client"),
                 value=quoted("value"),
                 offset=F.col("offset"),
                 log=log_name(),
                 when=seconds("completed_ns"),
-                sender=process("send.process", "send.client"),
-                error=F.coalesce("error", F.lit("no error named")),
+                why=_why_not(history),
             ),
-            ops=[F.col("send_op"), *_read_ops()],
+            ops=[F.col("send_op"), *_read_ops(), F.col("send.transaction")],
             since=F.col("send.invoked_ns"),
             until=F.col("completed_ns"),
             offset=F.col("offset"),
             value=F.col("value"),
         )
     )
+
+
+def _why_not(history: History) -> Column:
+    """Why a value should not be there: its send was refused, or its transaction was not committed."""
+    refused = text(
+        "{sender} had been told ({error}) that it was not stored",
+        sender=process("send.process", "send.client"),
+        error=F.coalesce("error", F.lit("no error named")),
+    )
+    if not history.transactions:
+        return refused
+    uncommitted = text("{transaction}, which wrote it, was not committed", transaction=F.col("send.transaction_name"))
+    return F.when(F.col("error").isNull() & F.col("send.transaction_name").isNotNull(), uncommitted).otherwise(refused)
 
 
 def duplicates(history: History, suspects: DataFrame) -> DataFrame:
@@ -117,7 +128,7 @@ def duplicates(history: History, suspects: DataFrame) -> DataFrame:
                 "{value} stands more than once: {places}. {who} sent it once.",
                 value=quoted("value"),
                 places=F.array_join(F.transform(F.slice("places", 1, _MOST_READS), _place), ", "),
-                who=F.coalesce(process("send.process", "send.client", "Process"), F.lit("Its sender")),
+                who=F.coalesce(process("send.process", "send.client"), F.lit("Its sender")),
             ),
             ops=[F.col("send.op"), *[F.get(F.col("places"), n)["read"]["op"] for n in range(_MOST_READS)]],
             since=F.coalesce(F.col("send.invoked_ns"), F.col("places")[0]["read"]["invoked_ns"]),
@@ -196,7 +207,7 @@ def moved(history: History, suspects: DataFrame) -> DataFrame:
             text(
                 "{sender} was told at {told} that {value} is stored in {told_log} at offset {told_offset}, but it stands "
                 "in {log} at offset {offset}.",
-                sender=process("send.process", "send.client", "Process"),
+                sender=process("send.process", "send.client"),
                 told=seconds("told_ns"),
                 value=quoted("value"),
                 told_log=F.concat(F.col("send.topic"), F.lit("-"), F.col("send.partition").cast("string")),

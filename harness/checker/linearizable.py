@@ -166,7 +166,7 @@ def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
             text(
                 "{who} sent {value} at {when}, when {earlier} {what} {earlier_who} at offset {earlier_offset} of {log} "
                 "(done at {bound}), but it stands before that, at offset {offset}.",
-                who=process("process", "client", "Process"),
+                who=process("process", "client"),
                 value=quoted("value"),
                 when=seconds("invoked_ns"),
                 earlier=quoted("earlier_value"),

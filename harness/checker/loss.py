@@ -26,7 +26,10 @@ from harness.checker.facts import Ending
 from harness.checker.history import ACKNOWLEDGED, History, offsets
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 
-_HOW = f"""
+
+def how(lowest: str, highest: str) -> str:
+    """SQL on `offsets`: how the value that was once at an offset (columns with the lowest and highest hash) went; null: it did not."""
+    return f"""
 case
     when ending = '{Ending.DELETED}' then null
     when ending = '{Ending.GONE}' then 'gone'
@@ -35,10 +38,12 @@ case
         then if(may_expire or offset < coalesce(deleted_before, 0), null, 'expired')
     when complete_to is null or offset >= complete_to then null
     when final_min is null then if(compacted, null, 'absent')
-    when final_min <> ack_min or final_max <> ack_max or ack_min <> ack_max then 'replaced'
+    when final_min <> {lowest} or final_max <> {highest} or {lowest} <> {highest} then 'replaced'
 end
 """
 
+
+_HOW = how("ack_min", "ack_max")
 
 _LOST = f"ack_min is not null and ({_HOW}) is not null"
 
@@ -78,12 +83,12 @@ def lost_writes(history: History, suspects: DataFrame) -> DataFrame:
             text(
                 "{who} was told at {when} that {value} is stored in {log} at offset {offset}, and after all faults "
                 "had healed {finding}.",
-                who=process("process", "client", "Process"),
+                who=process("process", "client"),
                 when=seconds("completed_ns"),
                 value=quoted("value"),
                 log=log_name(),
                 offset=F.col("offset"),
-                finding=_found(),
+                finding=what_was_found(),
             ),
             ops=[F.col("op"), F.col("final_op"), F.col("seen_op")],
             since=F.greatest(F.col("completed_ns"), F.coalesce(F.col("seen_ns"), F.col("completed_ns"))),
@@ -95,8 +100,8 @@ def lost_writes(history: History, suspects: DataFrame) -> DataFrame:
     )
 
 
-def _found() -> Column:
-    """What was found instead, by how it was lost."""
+def what_was_found() -> Column:
+    """What was found instead, by how it was lost: for a frame with `how`, `other_ns`, `other_value` and the LOGS columns."""
     return (
         F.when(F.col("how") == "gone", text("{log} was gone, although the run never deleted it", log=log_name()))
         .when(F.col("how") == "beyond", text("{log} ended at offset {end}", log=log_name(), end=F.col("log_end")))

@@ -121,7 +121,7 @@ def _explained(history: History, found: DataFrame, kind: AnomalyType, sentence: 
             kind,
             text(
                 sentence,
-                who=process("process", "client", "Process"),
+                who=process("process", "client"),
                 offset=F.col("offset"),
                 log=log_name(),
                 when=seconds("completed_ns"),

@@ -2,7 +2,7 @@
 
     text("{who} read offset {offset} of {log}", who=process("process", "client"), offset=F.col("offset"), log=log_name())
 
-gives "process 9 (w1.c0) read offset 12 of log-0". A hole that is null says "?", so that a missing detail never swallows
+gives "w1.c0 process 9 read offset 12 of log-0". A hole that is null says "?", so that a missing detail never swallows
 the sentence.
 """
 
@@ -12,6 +12,8 @@ import string
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from reports.wording import PROCESS_MASK
 
 
 def text(template: str, **holes: Column) -> Column:
@@ -29,9 +31,10 @@ def log_name() -> Column:
     return F.concat(F.col("topic"), F.lit("-"), F.col("partition").cast("string"))
 
 
-def process(number: str, client: str, word: str = "process") -> Column:
-    """process 9 (w1.c0)"""
-    return F.concat(F.lit(f"{word} "), F.col(number).cast("string"), F.lit(" ("), F.col(client), F.lit(")"))
+def process(number: str, client: str) -> Column:
+    """w1.c0 process 9: the number within its client, as people know it (reports/wording.py)."""
+    within = F.col(number).bitwiseAND(F.lit(PROCESS_MASK))
+    return F.concat(F.col(client), F.lit(" process "), within.cast("string"))
 
 
 def seconds(nanoseconds: str) -> Column:

@@ -20,6 +20,19 @@ class Settings(BaseModel):
         None, gt=0, description="Seconds within which every partition must take writes after a fault; null: no bound."
     )
 
+    two_controllers_bound: float = Field(
+        5.0,
+        gt=0,
+        description="Seconds for which a controller may go on claiming to be the active one after another has. With "
+        "check-quorum it resigns within 1.5 fetch timeouts (3 s), after which nobody can have been elected for more than 1 s; "
+        "the rest is for a busy machine.",
+    )
+    rejoin_bound: float = Field(
+        20.0,
+        gt=0,
+        description="Seconds within which every replica must be back in its ISR, once all brokers are up and left alone.",
+    )
+
     @field_validator("enabled", "tolerate")
     @classmethod
     def _known(cls, names: list[str]) -> list[str]:

@@ -56,6 +56,7 @@ class Oracle:
             self.inconsistent,
             self.phantoms,
             self.aborted,
+            self.vanished,
             self.backwards,
             self.skips,
             self.reordered,
@@ -113,6 +114,14 @@ class Oracle:
         for value, places in self.places.items():
             if self.sends[value] and all(s.outcome == "fail" for s in self.sends[value]):
                 yield from (("aborted-read", value, *place) for place in places)
+
+    def vanished(self) -> Iterator[Key]:
+        """Read before the final read, not acknowledged, and nowhere in its log in the end."""
+        acked, final = ({(_log(r), r.value) for r in rows} for rows in (self.acked, self.final))
+        for r in self.reads:
+            known = {(_log(r), r.value)}
+            if r not in self.final and self._was_read(_log(r), _offset(r)) and not known & acked and not known & final:
+                yield "read-then-vanished", _log(r), r.offset, r.value
 
     def walks(self) -> Iterator[tuple[Log, Record, Record]]:
         walks: dict[tuple[int, Log], list[Record]] = defaultdict(list)

@@ -12,7 +12,7 @@ Times are milliseconds in calls and nanoseconds in rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 from harness.history.rundir import RunInfo, write_run_info
 from harness.history.tables import TABLES
 from nemesis.fault import FaultRow
-from nodes.event import Event
+from nemesis.races.step import Step, StepStatus
+from nodes.event import Event, EventKind
+from nodes.metadata_row import MetadataRow
 from workloads.op import Bounds, Op, Record
 
 MS = 1_000_000
@@ -44,6 +46,8 @@ class Story:
     bounds: list[Bounds] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    metadata: list[MetadataRow] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     def send(
         self,
@@ -58,8 +62,9 @@ class Story:
         topic: str = "log",
         partition: int = 0,
         error: str | None = None,
+        transaction: int | None = None,
     ) -> int:
-        op = self._op("send", client, process, "main", at, outcome, 1, topic, partition, error)
+        op = self._op("send", client, process, "main", at, outcome, 1, topic, partition, error, transaction)
         if sequence is None:
             sequence = sum(
                 r.kind == "send" and (r.client, r.topic, r.partition) == (client, topic, partition)
@@ -67,6 +72,25 @@ class Story:
             )
         self._record(op, 0, sequence, topic, partition, offset, value)
         return op.op
+
+    def begin(self, *, at: int, client: str = "w1.t0", process: int = 50) -> int:
+        """The number of the transaction."""
+        op = self._op("begin", client, process, "main", (at, at), "ok", 0, None, None, None)
+        self.ops[-1] = replace(op, transaction=op.op)
+        return op.op
+
+    def end_transaction(
+        self,
+        kind: str,
+        transaction: int,
+        *,
+        at: tuple[int, int | None],
+        outcome: str = "ok",
+        error: str | None = None,
+        client: str = "w1.t0",
+        process: int = 50,
+    ) -> int:
+        return self._op(kind, client, process, "main", at, outcome, 0, None, None, error, transaction).op
 
     def poll(
         self,
@@ -97,6 +121,7 @@ class Story:
         phase: str = "final",
         topic: str = "log",
         partition: int = 0,
+        stable_end: int | None = None,
     ) -> int:
         """What ListOffsets said; `read_to` -1: the reader came to the end."""
         op = self._op("bounds", "w1.d0", 900, phase, at, "fail" if error else "ok", 0, topic, partition, error)
@@ -113,6 +138,7 @@ class Story:
                 error=error,
                 invoked_ns=op.invoked_ns,
                 completed_ns=op.completed_ns,
+                stable_end=stable_end,
             )
         )
         return op.op
@@ -145,6 +171,60 @@ class Story:
             )
         )
         return number
+
+    def event(self, kind: EventKind, at: int, node: str | None = None, **fields: Any) -> None:
+        self.events.append(Event(run=self.run, clock=CLOCK, at_ns=at * MS, node=node, kind=kind, **fields))
+
+    def claim(self, node: str, epoch: int, since: int, until: int, *, end: str = "it says otherwise") -> None:
+        """A controller says that it is the active one."""
+        leads = {"leader": 100 + int(node[1:]), "leader_epoch": epoch}
+        self.event(EventKind.CONTROLLER_CLAIMS, since, node, **leads)
+        self.event(EventKind.CONTROLLER_CLAIM_ENDS, until, node, detail=end, **leads)
+
+    def leads(self, at: int, leader: int, isr: tuple[int, ...], partition: int = 0) -> None:
+        kind = EventKind.LEADER_CHANGED
+        self.event(kind, at, topic="log", partition=partition, leader=leader, leader_epoch=1, isr=isr)
+
+    def step(self, verb: str, at: int, *nodes: str, text: str | None = None) -> None:
+        self.steps.append(
+            Step(
+                run=self.run,
+                clock=CLOCK,
+                step=len(self.steps),
+                verb=verb,
+                nodes=nodes,
+                text=text or f"{verb} {' '.join(nodes)}",
+                started_ns=at * MS,
+                ended_ns=at * MS,
+                status=StepStatus.DONE,
+                seen=None,
+                message=None,
+            )
+        )
+
+    def metadata_record(self, kind: str, *, node: str = "c1", partition: int | None = None, **fields: Any) -> None:
+        offset = sum(row.node == node for row in self.metadata)
+        known = dict.fromkeys(
+            ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "broker", "broker_epoch", "fenced"), None
+        )
+        topic = None if partition is None else "log"
+        self.metadata.append(
+            MetadataRow(
+                run=self.run,
+                clock=CLOCK,
+                node=node,
+                offset=offset,
+                index=0,
+                epoch=1,
+                at_ns=None,
+                timestamp_ms=0,
+                kind=kind,
+                topic=topic,
+                partition=partition,
+                fields="{}",
+                **{**known, **fields},  # type: ignore[arg-type]
+            )
+        )
 
     def final_read(
         self, content: dict[int, list[tuple[int, str | None]]], *, since: int, log_start: int = 0, topic: str = "log"
@@ -180,9 +260,11 @@ class Story:
             "bounds": self.bounds,
             "faults": self.faults,
             "events": self.events,
+            "metadata": self.metadata,
+            "steps": self.steps,
         }
         return {
-            name: pa.Table.from_pylist([asdict(row) for row in rows[name]], schema=table.schema)  # type: ignore[attr-defined]
+            name: pa.Table.from_pylist([asdict(row) for row in rows.get(name, [])], schema=table.schema)  # type: ignore[attr-defined]
             for name, table in TABLES.items()
         }
 
@@ -205,7 +287,7 @@ class Story:
 
     def _op(
         self, kind: str, client: str, process: int, phase: str, at: tuple[int, int | None], outcome: str, count: int, topic: str | None,
-        partition: int | None, error: str | None,
+        partition: int | None, error: str | None, transaction: int | None = None,
     ) -> Op:  # fmt: skip
         op = Op(
             run=self.run,
@@ -223,6 +305,7 @@ class Story:
             error=error,
             broker=None,
             count=count,
+            transaction=transaction,
         )
         self.ops.append(op)
         return op
@@ -257,6 +340,7 @@ class Story:
                 invoked_ns=op.invoked_ns,
                 completed_ns=op.completed_ns,
                 outcome=op.outcome,
+                transaction=op.transaction,
             )
         )
 

@@ -23,6 +23,8 @@ LOG = {
     "log_start": 0,
     "log_end": 10,
     "complete_to": 10,
+    "blocked": False,
+    "unread_because": None,
 }
 FULL = Tally(sends=10, acknowledged=10, reads=20)
 
@@ -78,6 +80,8 @@ def test_an_empty_history_is_never_valid() -> None:
         ("interrupted", (), "valid", "interrupted", "why"),
         ("harness-error", (), "unknown", "harness-error", "why"),
         ("hang", (), "unknown", "hang", "why"),
+        ("not-reached", (), "unknown", "not-reached", "why"),
+        ("not-reached", (row(LOST_WRITE),), "invalid", "not-reached", "why; lost-write"),
         ("harness-error", (row(LOST_WRITE),), "invalid", "harness-error", "why; lost-write"),
     ],
 )

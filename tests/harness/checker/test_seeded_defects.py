@@ -14,26 +14,12 @@ import pytest
 
 from harness.checker.conclude import Judged
 from harness.checker.facts import GONE_ERROR
+from tests.harness.checker.registry import Registry
 from tests.harness.checker.stories import SAFE, Story, clean
 
 UNSAFE = {**SAFE, "idempotence": False}  # retries, several requests in flight
-DEFECTS: dict[str, tuple[Callable[[str], Story], dict[str, int]]] = {}
-FINE: dict[str, Callable[[str], Story]] = {}
-
-
-def defect(**expected: int) -> Callable[[Callable[[str], Story]], Callable[[str], Story]]:
-    """Anomaly type (underscores for hyphens) -> how many violations."""
-
-    def register(make: Callable[[str], Story]) -> Callable[[str], Story]:
-        DEFECTS[make.__name__] = (make, {name.replace("_", "-"): count for name, count in expected.items()})
-        return make
-
-    return register
-
-
-def fine(make: Callable[[str], Story]) -> Callable[[str], Story]:
-    FINE[make.__name__] = make
-    return make
+REGISTRY = Registry()
+DEFECTS, FINE, defect, fine = REGISTRY.defects, REGISTRY.fine, REGISTRY.defect, REGISTRY.lawful
 
 
 def drop(story: Story, which: Callable[[Any], bool]) -> int:
@@ -210,9 +196,9 @@ def a_duplicate_that_the_settings_ask_for(run: str) -> Story:
     return story
 
 
-@defect(inconsistent_offset=1)
+@defect(inconsistent_offset=1, read_then_vanished=1)
 def two_reads_of_one_offset_differ(run: str) -> Story:
-    """Nobody was told about offset 20, so nothing is lost."""
+    """Nobody was told about offset 20, so nothing is lost that was promised; but "one" was read, and is gone."""
     story = clean(run)
     story.send("one", at=(290, None), outcome="info", process=60, client="w1.p7")
     story.send("two", at=(290, None), outcome="info", process=61, client="w1.p7")
@@ -458,8 +444,7 @@ def the_run_ended_before_the_bound_had_passed(run: str) -> Story:
 
 @pytest.fixture(scope="module")
 def conclusions(judged: Callable[..., dict[str, Judged]]) -> dict[str, Judged]:
-    stories = [make(name) for name, (make, _) in DEFECTS.items()] + [make(name) for name, make in FINE.items()]
-    return judged(clean("clean"), *stories)
+    return judged(clean("clean"), *REGISTRY.stories())
 
 
 @pytest.mark.spark
@@ -494,14 +479,14 @@ def _only(judged: Judged) -> dict[str, Any]:
 @pytest.mark.spark
 def test_sentences_say_who_was_told_what_and_what_is_there(conclusions: dict[str, Judged]) -> None:
     assert _only(conclusions["a_record_is_missing_from_the_final_read"])["sentence"] == (
-        'Process 1 (w1.p1) was told at 0.085 s that "log/0/7" is stored in log-0 at offset 7, '
+        'w1.p1 process 1 was told at 0.085 s that "log/0/7" is stored in log-0 at offset 7, '
         "and after all faults had healed nothing was there. "
         "Faults at work: pause of b1 (fault 1)."
     )
     tail = conclusions["the_tail_was_truncated"].anomalies.to_pylist()
     assert {row["offset"] for row in tail} == {15, 16, 17, 18, 19}
     assert tail[0]["sentence"].startswith(
-        'Process 1 (w1.p1) was told at 0.165 s that "log/0/15" is stored in log-0 at offset 15, '
+        'w1.p1 process 1 was told at 0.165 s that "log/0/15" is stored in log-0 at offset 15, '
         "and after all faults had healed log-0 ended at offset 15."
     )
     assert (
@@ -512,15 +497,15 @@ def test_sentences_say_who_was_told_what_and_what_is_there(conclusions: dict[str
         conclusions["the_log_start_moved_although_nothing_may_expire"].anomalies["sentence"][0].as_py()
     )
     assert _only(conclusions["a_failed_send_is_read"])["sentence"].startswith(
-        'Process 900 (w1.d0) read "refused" at offset 20 of log-0 at 9.905 s, '
-        "although process 60 (w1.p7) had been told (NOT_ENOUGH_REPLICAS) that it was not stored."
+        'w1.d0 process 900 read "refused" at offset 20 of log-0 at 9.905 s, '
+        "although w1.p7 process 60 had been told (NOT_ENOUGH_REPLICAS) that it was not stored."
     )
     assert _only(conclusions["a_value_at_two_offsets"])["sentence"].startswith(
-        '"log/0/6" stands more than once: offset 6 of log-0, offset 20 of log-0. Process 0 (w1.p0) sent it once.'
+        '"log/0/6" stands more than once: offset 6 of log-0, offset 20 of log-0. w1.p0 process 0 sent it once.'
     )
     assert "passed over 2 of the log's records" in _only(conclusions["a_reader_passes_over_records"])["sentence"]
     assert _only(conclusions["an_append_after_an_acknowledgement_stands_before_it"])["sentence"].startswith(
-        'Process 71 (w1.p6) sent "late" at 0.211 s, when "early" had been acknowledged to process 70 (w1.p5) '
+        'w1.p6 process 71 sent "late" at 0.211 s, when "early" had been acknowledged to w1.p5 process 70 '
         "at offset 21 of log-0 (done at 0.210 s), "
         "but it stands before that, at offset 20."
     )
