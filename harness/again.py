@@ -28,7 +28,8 @@ from reports.verdict import Status, Validity, Verdict
 def check_runs(directories: Sequence[Path], *, as_json: bool) -> int:
     """Judge run directories again, all in one Spark job; one line each. An unreadable one is an error, the others are still judged."""
     console = Console(stderr=as_json, highlight=False)
-    errors = asyncio.run(_judge(list(dict.fromkeys(directories))))
+    display = terminal.PhaseDisplay(Console(stderr=True, highlight=False), quiet=as_json)
+    errors = asyncio.run(_judge(list(dict.fromkeys(directories)), display))
     outcomes: list[tuple[Verdict | None, str]] = []
     for directory, error in errors.items():
         if error is not None:
@@ -54,12 +55,16 @@ def _tell_error(directory: Path, error: str, *, as_json: bool) -> None:
         print(f"krash: {directory}: {error}", file=sys.stderr)
 
 
-async def _judge(directories: list[Path]) -> dict[Path, str | None]:
+async def _judge(directories: list[Path], display: terminal.PhaseDisplay) -> dict[Path, str | None]:
+    display.begin("judge", "Spark starts")
     with tempfile.TemporaryDirectory(prefix="krash-judge-") as scratch:
         judge = JudgeProcess(Path(scratch) / "judge.log")
         try:
-            return await judge.judge(directories)
+            found = await judge.judge(directories, display.say)
+            display.say(f"{len(found)} {'run' if len(found) == 1 else 'runs'}")
+            return found
         finally:
+            display.end()
             await judge.close()
 
 

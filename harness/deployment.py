@@ -24,7 +24,7 @@ from harness.clients import ClientGroup
 from harness.history.plan import recorded_choices
 from harness.history.rows import RowRecorder
 from harness.history.rundir import JOURNAL, read_run_info, update_run_info
-from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
+from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE, METADATA_TABLE
 from harness.plugins import Group
 from harness.race_order import Order
 from harness.replayed import replayed
@@ -41,6 +41,8 @@ from nodes.backend import Backend
 from nodes.cluster import Cluster, NotReached
 from nodes.deploy import deploy
 from nodes.event import Event, EventKind
+from nodes.metadata_watch import key
+from nodes.system import System, SystemUnavailable
 from nodes.topology import Topic, Topology
 from workloads.op import Phase
 
@@ -60,7 +62,7 @@ class Deployment:
         self.purpose = str(self.info.more["purpose"])
         self.spec = Spec.model_validate(self.info.spec)
         self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
-        self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
+        self.system: System = plugins.load(Group.SYSTEMS, self.spec.system_name)()
         self.order = Order.of_run(self.spec, self.info.more["race"]) if self.purpose == "race" else None
         self.topology = self.order.topology() if self.order else self.spec.topology(type(self.system).default_version())
         self.journal = directory / JOURNAL
@@ -75,9 +77,11 @@ class Deployment:
         named = {"run": self.run, "clock": self.backend.clock, "writer": DRIVER}
         self._events = RowRecorder(self.journal, EVENTS_TABLE, **named)
         self._faults = RowRecorder(self.journal, FAULTS_TABLE, **named)
+        self._metadata = RowRecorder(self.journal, METADATA_TABLE, **named)
+        self.notes: list[str] = []  # what went wrong while collecting, none of which spoils a run
         self.gate: GateProcess | None = None
         self._cluster: WiredCluster | None = None
-        self._acknowledged = 0
+        self._counters: Mapping[str, int] = {}  # of the clients
 
     @property
     def cluster(self) -> WiredCluster:
@@ -124,6 +128,7 @@ class Deployment:
                 system=self.system,
                 backend=self.backend,
                 on_event=self._on_event,
+                on_metadata=self._metadata.write,
                 progress=say,
                 deadline=DEPLOY_WITHIN,
                 before_start=self._open_gate if wants_gate(self.spec) else None,
@@ -158,7 +163,7 @@ class Deployment:
         """Start the workload in every client node; returns when all of them run."""
 
         def count(counters: Mapping[str, int]) -> None:
-            self._acknowledged = counters.get("acknowledged", 0)
+            self._counters = dict(counters)
             on_progress(counters)
 
         configs = {name: self._config(index, name, Phase.MAIN) for index, name in enumerate(self.cluster.clients)}
@@ -204,7 +209,7 @@ class Deployment:
             settings=self.spec.nemesis,
             journal=HealJournal(self.directory / "heal.jsonl"),
             reports=Reports(record=record, resolved=resolved, now_ns=time.monotonic_ns, clock=self.backend.clock),
-            acknowledged=lambda: self._acknowledged,
+            counted=lambda name: self._counters.get(name, 0),
         )
         outcome = await self.nemesis.run(self.spec.time_limit)
         crashes = [crash.sentence for crash in outcome.crashes]
@@ -237,7 +242,7 @@ class Deployment:
                     await self.gate.end()
             finally:
                 await self.backend.close()
-            for recorder in (self._events, self._faults, self.choices):
+            for recorder in (self._events, self._faults, self._metadata, self.choices):
                 recorder.close()
             shutil.rmtree(self.directory / "work", ignore_errors=True)
 
@@ -248,6 +253,19 @@ class Deployment:
             *(self.system.collect(node, self.directory / "nodes" / name) for name, node in cluster.nodes.items()),
             *(node.fetch("log", self.directory / "nodes" / name / "log") for name, node in cluster.clients.items()),
         )
+        await asyncio.to_thread(self._complete_metadata, cluster)
+
+    def _complete_metadata(self, cluster: Cluster) -> None:
+        """Rows of the controllers' logs that nobody saw while they ran; their time is unknown."""
+        self.notes += cluster.metadata_watch.problems
+        for plan in self.topology.controllers:
+            here = {"run": self.run, "clock": self.backend.clock, "node": plan.name}
+            try:
+                for row in self.system.collected_metadata(self.directory / "nodes" / plan.name, **here):
+                    if key(row) not in cluster.metadata_watch.told:
+                        self._metadata.write(row)
+            except SystemUnavailable as broken:
+                self.notes.append(f"the metadata log of {broken}")
 
 
 def topic_facts(topology: Topology) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,11 @@ class JudgeProcess:
                     start_new_session=True,
                 )
 
-    async def judge(self, directories: list[Path]) -> dict[Path, str | None]:
+    async def judge(
+        self, directories: list[Path], on_progress: Callable[[str], None] = lambda text: None
+    ) -> dict[Path, str | None]:
         """Have run directories judged in one Spark job: what kept each from being judged, None where verdict.json was written.
+        `on_progress` is told in words what is being done.
 
         Raises JudgeError when the process cannot work or dies.
         """
@@ -58,6 +62,8 @@ class JudgeProcess:
             answer = await self._answer()
             if "path" in answer:
                 found[paths[answer["path"]]] = answer.get("error")
+            elif "doing" in answer:
+                on_progress(str(answer["doing"]))
             elif "error" in answer:
                 raise JudgeError(answer["error"])
         return found

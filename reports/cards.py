@@ -25,7 +25,7 @@ def card(place: int, anomaly: AnomalySummary, evidence: Evidence, *, witnesses: 
     return {
         "id": f"anomaly-{place}",
         "summary": anomaly,
-        "lead": clip(anomaly.sentence[:1].upper() + anomaly.sentence[1:], SENTENCE_LIMIT),
+        "lead": clip(anomaly.sentence, SENTENCE_LIMIT),
         "explanation": explanation,
         "witnesses": [_witness(witness, anomaly, evidence, ops) for witness in shown],
         "because": _because(shown) if anomaly.expected else None,

@@ -38,6 +38,7 @@ MESSAGE_LIMIT = 400
 METADATA_LIMIT = 2_000
 QUOTE_LIMIT = 40
 PATTERN_LIMIT = 20
+END_LIMIT = 50
 _LOG_BYTES = 16 << 20  # of one log file, from its end
 _LINE_BYTES = 600
 # requests that change who leads, who is in sync, who is registered, or what a transaction becomes
@@ -69,6 +70,20 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class End:
+    """What the final read found of a partition."""
+
+    topic: str
+    partition: int
+    at_ns: int
+    log_start: int | None
+    log_end: int | None
+    read_to: int | None
+    stable_end: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Exchange:
     steps: tuple[Step, ...] = ()
     messages: tuple[Message, ...] = ()  # by `in_ns`
@@ -77,6 +92,7 @@ class Exchange:
     metadata: tuple[Moment, ...] = ()  # by offset
     metadata_left_out: int = 0
     quotes: tuple[Quote, ...] = ()
+    ends: tuple[End, ...] = ()
     topics: Mapping[str, str] = field(default_factory=dict)  # topic id -> name
 
     def __bool__(self) -> bool:
@@ -96,6 +112,7 @@ def exchange(history: History, run: Mapping[str, Any], run_dir: Path) -> Exchang
         metadata=metadata,
         metadata_left_out=metadata_left_out,
         quotes=tuple(_quotes(run_dir / "nodes", patterns(run))),
+        ends=_ends(history),
         topics=dict(_topic_ids(metadata)),
     )
 
@@ -107,6 +124,18 @@ def _steps(history: History) -> tuple[Step, ...]:
         for row in rows(batch):
             latest[row["step"]] = Step(**{**row, "nodes": tuple(row["nodes"])})
     return tuple(latest[number] for number in sorted(latest)[:STEP_LIMIT])
+
+
+def _ends(history: History) -> tuple[End, ...]:
+    """The last final bounds of each partition."""
+    latest: dict[tuple[str, int], End] = {}
+    columns = ["phase", "topic", "partition", "invoked_ns", "log_start", "log_end", "read_to", "stable_end", "error"]
+    for batch in history.batches("bounds", columns):
+        for row in rows(batch):
+            key = (row["topic"], row["partition"])
+            if row.pop("phase") == "final" and (key in latest or len(latest) < END_LIMIT):
+                latest[key] = End(at_ns=row.pop("invoked_ns"), **row)
+    return tuple(latest[key] for key in sorted(latest))
 
 
 def _messages(history: History, named: Collection[int]) -> tuple[tuple[Message, ...], int, int]:

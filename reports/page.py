@@ -66,11 +66,7 @@ def render(evidence: Evidence) -> str:
     for place, detail in enumerate(DETAILS):
         notes = ["to keep this file small, not everything is shown"] if place else []
         view = _view(evidence, detail, [*evidence.problems, *problems, *notes])
-        shown = (
-            pictures
-            if detail.drawings
-            else {**pictures, "race": pictures["race"] and {**pictures["race"], "picture": None}, "around": {}}
-        )
+        shown = pictures if detail.drawings else _without_drawings(pictures)
         html = template.render(view, drawings=drawings if detail.drawings else {}, **shown)
         if len(html.encode()) <= SIZE_LIMIT:
             break
@@ -121,6 +117,11 @@ def _sequences(evidence: Evidence, problems: list[str]) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001  # as for drawings
         problems.append(f"the sequence could not be drawn: {one_line(repr(error), 200)}")
         return {"race": None, "around": {}}
+
+
+def _without_drawings(pictures: dict[str, Any]) -> dict[str, Any]:
+    race = pictures["race"]
+    return {"race": None if race is None else {**race, "picture": None}, "around": {}}
 
 
 def _view(evidence: Evidence, detail: Detail, problems: list[str]) -> dict[str, Any]:

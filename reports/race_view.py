@@ -20,15 +20,10 @@ AROUND = 3  # anomalies that get a sequence of their own
 AROUND_ROWS = 40
 BEFORE_NS, AFTER_NS = 2_000_000_000, 15_000_000_000
 METADATA_ROWS = 150
-_PLAIN = (
-    "partition",
-    "partition-change",
-    "register-broker",
-    "unregister-broker",
-    "broker-registration-change",
-    "topic",
+_PLAIN = frozenset(
+    {"partition", "partition-change", "topic", "remove-topic", "controller-change", "leader-change", "feature-level"}
+    | {"register-broker", "unregister-broker", "broker-registration-change", "fence-broker", "unfence-broker"}
 )
-_PLAIN += ("remove-topic", "controller-change", "leader-change", "fence-broker", "unfence-broker", "feature-level")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from nemesis.races.step import Step
 from nemesis.wire.message import Action, Direction, Message
 from nodes.metadata_row import MetadataRow
 from reports.evidence import Evidence, node_name
-from reports.exchange import Moment, json_object
+from reports.exchange import End, Moment, json_object
 from reports.spans import NodeLane, Span
 from reports.wording import at, duration, one_line
 
@@ -98,7 +98,7 @@ def sequence(
     """All rows between two moments, the most telling `limit`."""
     found = [
         row
-        for row in (*_messages(evidence), *_metadata(evidence), *_nodes(evidence), *_steps(evidence))
+        for row in (*_messages(evidence), *_metadata(evidence), *_nodes(evidence), *_steps(evidence), *_ends(evidence))
         if (since_ns is None or row.at_ns >= since_ns) and (until_ns is None or row.at_ns <= until_ns)
     ]
     kept = sorted(found, key=lambda row: (-row.weight, row.at_ns))[:limit]
@@ -206,6 +206,7 @@ def _value(value: Any) -> str:
 
 def _metadata(evidence: Evidence) -> Iterator[Row]:
     """Changes of leaders and ISRs, and registrations. Replicas of a partition are remembered, since changes do not repeat them."""
+    begin_ns = min((step.started_ns for step in evidence.exchange.steps), default=0)  # before it, brokers only come up
     replicas: dict[tuple[str, int], tuple[int, ...]] = {}
     state: dict[tuple[str, int], dict[str, Any]] = {}
     for moment in evidence.exchange.metadata:
@@ -220,11 +221,13 @@ def _metadata(evidence: Evidence) -> Iterator[Row]:
                 if getattr(row, name) is not None:
                     known[name] = getattr(row, name)
             yield _replicas(moment, known, replicas[partition], evidence)
-        elif row.broker is not None and row.kind == "register-broker":
+        elif row.broker is None or moment.at_ns < begin_ns:
+            continue
+        elif row.kind == "register-broker":
             name = node_name(evidence.run, str(row.broker))
             epoch = "" if row.broker_epoch is None else f" with broker epoch {row.broker_epoch}"
             yield Row(at_ns=moment.at_ns, kind="mark", words=f"{name} is registered{epoch}", weight=5, nodes=(name,))
-        elif row.broker is not None and row.fenced is not None:
+        elif row.fenced is not None:
             name, word = node_name(evidence.run, str(row.broker)), "fenced" if row.fenced else "unfenced"
             yield Row(at_ns=moment.at_ns, kind=word, words=f"{name} is {word}", weight=6, nodes=(name,))
 
@@ -297,6 +300,27 @@ def _step(step: Step, kind: str, weight: int) -> Row:
     return Row(
         at_ns=step.started_ns, kind=kind, words=_line(f"{step.text}{seen}"), weight=weight, nodes=tuple(step.nodes)
     )
+
+
+def _ends(evidence: Evidence) -> Iterator[Row]:
+    """What the final read found, of partitions of which something is told; of a race all."""
+    named = {(loss.topic, loss.partition) for loss in evidence.losses}
+    for end in evidence.exchange.ends:
+        if evidence.exchange.steps or (end.topic, end.partition) in named:
+            yield Row(at_ns=end.at_ns, kind="end", words=_line(f"final read: {found(end)}"), weight=8)
+
+
+def found(end: End) -> str:
+    """ "t-0 ends at offset 0: it is empty"."""
+    name = f"{end.topic}-{end.partition}"
+    if end.log_end is None:
+        return f"{name} could not be read ({end.error or 'nobody answered'})"
+    said = f"{name} ends at offset {end.log_end}"
+    if end.log_end == (end.log_start or 0):
+        return f"{said}: it is empty"
+    if end.stable_end is not None and end.stable_end < end.log_end:
+        return f"{said}, but read_committed gets to offset {end.stable_end} only"
+    return said if end.error is None else f"{said}, and was read to {end.read_to or 0} only ({end.error})"
 
 
 def _line(text: str) -> str:

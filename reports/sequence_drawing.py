@@ -35,7 +35,8 @@ _MARKS = {
     "heal": "healed",
     "client": "◆",
     "stuck": "not reached",
-    "mark": "▪",
+    "mark": "•",
+    "end": "end",
 }
 
 
@@ -80,7 +81,7 @@ class _Drawing:
         shown = row.words if len(row.words) <= room else f"{row.words[: room - 1]}…"
         self.put(
             '<text class="words {k}" x="{x}" y="{y}"><title>{all}</title>{t}</text>',
-            k=f"{row.kind} bad" if row.bad else row.kind,
+            k=f"say-{row.kind}",
             x=self.words_at,
             y=y + 4,
             all=clip(row.words),
@@ -122,7 +123,7 @@ class _Drawing:
             )
 
     def mark(self, row: Row, x: float, y: float) -> None:
-        said = _MARKS.get(row.kind, "▪")
+        said = _MARKS.get(row.kind, "•")
         if len(said) == 1:
             self.put('<circle class="mark {k}" cx="{x:.1f}" cy="{y:.1f}" r="9"/>', k=row.kind, x=x, y=y)
             self.put('<text class="in-mark {k}" x="{x:.1f}" y="{y:.1f}">{t}</text>', k=row.kind, x=x, y=y + 4, t=said)

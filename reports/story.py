@@ -20,13 +20,13 @@ _BROKE = {
     "kill": "killed",
     "stop": "stopped",
     "pause": "frozen",
-    "wipe": "given an empty disk",
+    "wipe": "given an empty disk in place of its own",
     "roll-back": "given an old copy of its disk",
     "power-loss": "without power",
-    "cut": "cut off",
+    "cut": "cut off from each other",
 }
 _MESSAGES = 4
-_CRASHES = 6
+_CRASHES = 10
 
 
 def story(evidence: Evidence) -> list[str]:
@@ -46,22 +46,25 @@ def about(run: dict[str, Any]) -> dict[str, str]:
 
 
 def _sentences(evidence: Evidence) -> Iterator[str]:
-    yield from _acknowledged(evidence)
     acted = [message for message in evidence.exchange.messages if message.action != Action.PASSED]
-    for message in acted[:_MESSAGES]:
-        yield _message(message, evidence)
+    told = [(message.in_ns, _message(message, evidence)) for message in acted[:_MESSAGES]]
+    told += [*_acknowledged(evidence), *_crashes(evidence)]
+    yield from (sentence for _, sentence in sorted(told, key=lambda one: one[0]))
     if len(acted) > _MESSAGES:
         yield f"{plural(len(acted) - _MESSAGES, 'more message')} were held, dropped or changed; see below."
-    yield from _crashes(evidence)
     yield from _leaders(evidence)
     yield from _end(evidence)
 
 
-def _acknowledged(evidence: Evidence) -> Iterator[str]:
+def _acknowledged(evidence: Evidence) -> Iterator[tuple[int, str]]:
+    """How many records, and by when."""
     counts = evidence.verdict.counts
+    sent = [step.ended_ns for step in evidence.exchange.steps if step.verb in ("produce", "flush") and step.ended_ns]
     if counts is not None:
-        told = "the cluster told the client that it had stored them"
-        yield f"{plural(counts.acknowledged, 'record')} {'was' if counts.acknowledged == 1 else 'were'} acknowledged: {told}."
+        by = f"By {at(max(sent), evidence.zero_ns)} " if sent else ""
+        were = "was" if counts.acknowledged == 1 else "were"
+        told = "the cluster told the client that it had stored them" if counts.acknowledged else "nothing was promised"
+        yield max(sent, default=0), f"{by}{plural(counts.acknowledged, 'record')} {were} acknowledged: {told}."
 
 
 def _message(message: Message, evidence: Evidence) -> str:
@@ -91,15 +94,14 @@ def _did(action: str) -> str:
     )
 
 
-def _crashes(evidence: Evidence) -> Iterator[str]:
-    """What krash broke, by node, in order of time."""
-    hits: dict[str, list[str]] = {}
+def _crashes(evidence: Evidence) -> Iterator[tuple[int, str]]:
+    """When, and what krash broke then."""
     struck = [fault for fault in evidence.faults if fault.injecting_ns is not None and fault.name in _BROKE]
-    for fault in sorted(struck, key=lambda fault: fault.injecting_ns or 0):
-        for target in fault.targets if fault.name != "cut" else ():
-            hits.setdefault(target, []).append(f"{_BROKE[fault.name]} at {at(fault.injecting_ns, evidence.zero_ns)}")
-    for node, done in list(hits.items())[:_CRASHES]:
-        yield f"{node} was {', '.join(done[:-1])}{' and ' if len(done) > 1 else ''}{done[-1]}."
+    for fault in sorted(struck, key=lambda fault: fault.injecting_ns or 0)[:_CRASHES]:
+        names = one_line(" and ".join(fault.targets[:4]), 80)
+        did = _BROKE[fault.name]
+        verb = "were" if len(fault.targets) > 1 else "was"
+        yield fault.injecting_ns or 0, f"At {at(fault.injecting_ns, evidence.zero_ns)} {names} {verb} {did}."
 
 
 def _leaders(evidence: Evidence) -> Iterator[str]:

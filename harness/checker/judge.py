@@ -62,25 +62,34 @@ class Screened(NamedTuple):
     seconds: float  # its share of the pass over its table
 
 
-def judge(spark: SparkSession, stored: Sequence[Stored]) -> list[Judged]:
-    """One verdict per run, in the order given. `stored`: runs whose files were checked by `open_run`."""
+def judge(
+    spark: SparkSession, stored: Sequence[Stored], say: Callable[[str], None] = lambda text: None
+) -> list[Judged]:
+    """One verdict per run, in the order given. `stored`: runs whose files were checked by `open_run`; `say` is told what
+    is being done, for whoever waits.
+    """
     if not stored:
         return []
     if len({run.info.run for run in stored}) != len(stored):
         raise ValueError("two of the given directories hold the same run")
     with opened(spark, stored) as history:
-        return judge_history(history)
+        return judge_history(history, say)
 
 
-def judge_history(history: History) -> list[Judged]:
+def judge_history(history: History, say: Callable[[str], None] = lambda text: None) -> list[Judged]:
     """The same for a history that is open already."""
     enabled = {name for run in history.runs.values() for name in run.settings.enabled}
     wanted = [
         check for check in CHECKS if check.name in enabled and (not check.optional or history.rows_of(check.needs))
     ]
     others = {check.needs: history.rows_of(check.needs) for check in wanted if check.optional}
-    screened, read = _screen(wanted, history)
-    found = [_search(check, history, screened) for check in wanted]
+    screened, read = _screen(wanted, history, say)
+    found = []
+    for check in wanted:
+        if suspects := sum(screened[search].suspects for search in check.searches):
+            say(f"{check.name}: looking into {suspects:,} suspects")
+        found.append(_search(check, history, screened))
+    say("availability, and the verdict")
     logs: dict[str, list[tuple[Row, Tally]]] = defaultdict(list)
     for row in history.log_table.to_pylist():
         logs[row["run"]].append((row, history.settled[LogKey(row["run"], row["topic"], row["partition"])]))
@@ -122,7 +131,9 @@ def write(run_dir: Path, judged: Judged) -> None:
     write_whole(run_dir / VERDICT_JSON, json.dumps(judged.verdict.as_json(), indent=2).encode() + b"\n")
 
 
-def _screen(checks: Sequence[Check], history: History) -> tuple[dict[Search, Screened], Counter[str]]:
+def _screen(
+    checks: Sequence[Check], history: History, say: Callable[[str], None]
+) -> tuple[dict[Search, Screened], Counter[str]]:
     """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over the ledger."""
     read: Counter[str] = Counter()
     screened: dict[Search, Screened] = {}
@@ -130,9 +141,10 @@ def _screen(checks: Sequence[Check], history: History) -> tuple[dict[Search, Scr
     for check in checks:
         for search in check.searches:
             tables.setdefault(search.table, []).append(search)
-    for table, searches in tables.items():
+    for place, (table, searches) in enumerate(tables.items(), 1):
+        say(f"looking for suspects, pass {place} of {len(tables)}")
         began = time.perf_counter()
-        counts = [F.expr(f"count_if({search.suspect})").alias(str(place)) for place, search in enumerate(searches)]
+        counts = [F.expr(f"count_if({search.suspect})").alias(str(column)) for column, search in enumerate(searches)]
         if table is offsets:
             rows = (
                 table(history)
@@ -144,8 +156,8 @@ def _screen(checks: Sequence[Check], history: History) -> tuple[dict[Search, Scr
         else:
             rows = table(history).agg(*counts).collect()
         seconds = (time.perf_counter() - began) / max(len(searches), 1)
-        for place, search in enumerate(searches):
-            screened[search] = Screened(sum(row[str(place)] for row in rows), seconds)
+        for column, search in enumerate(searches):
+            screened[search] = Screened(sum(row[str(column)] for row in rows), seconds)
     return screened, read
 
 

@@ -3,6 +3,7 @@
     $ python -m harness.checker.process --nice 10
     {"ready": true, "seconds": 6.1}                                                   the session is warm
     {"runs": ["runs/2026-11-21T10-14-03-chaos-1f3a"]}                                 <- standard input, one line per request
+    {"doing": "looking for suspects, pass 1 of 4"}                                    as it goes, for whoever waits
     {"path": "runs/2026-11-21T10-14-03-chaos-1f3a", "run": "...", "verdict": "valid", "status": "judged", "reason": null, "seconds": 4.0}
     {"path": "runs/broken", "error": "runs/broken/history/ops/0.parquet, row group 2: cannot be read: ..."}
 
@@ -96,7 +97,7 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
         else:
             damaged[path] = HistoryError(path, "", f"holds the same run as {holder}")
     try:
-        judged = dict(zip(stored, judge(spark, list(stored.values())), strict=True))
+        judged = dict(zip(stored, judge(spark, list(stored.values()), _doing), strict=True))
     except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
         for path in stored:
             yield {"path": str(path), "error": f"{type(error).__name__}: {error}"}
@@ -130,6 +131,10 @@ def _warm_up(spark: SparkSession) -> None:
     from harness.checker.session import scratch
 
     judge(spark, [open_run(save_sample(scratch(spark) / "sample"))])
+
+
+def _doing(text: str) -> None:
+    _say({"doing": text})
 
 
 def _say(answer: dict[str, Any]) -> None:

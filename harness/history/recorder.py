@@ -7,7 +7,8 @@ process (at most 100 ms of them): the op then counts as unknown, which is true. 
     journal/3.invocations   rows of INVOCATION: a frame per call of `invoke*`, written under a lock: op order, no gaps
     journal/3.completions   COMPLETIONS, 3.reads READS, 3.bounds BOUNDS_ASKED: Arrow batches, one each per flush
 
-Op ids are `writer << 40 | counter`, process numbers likewise: unique in the run without talking to anyone.
+Op ids are `writer << 40 | counter`: unique in the run without talking to anyone. So are process numbers, `counter * 1000 + writer`,
+which people read: they are in every value and every sentence.
 
 How it stays cheap: completions and reads are kept as the columns they came in (a list append: atomic, no lock); a
 flusher thread that sleeps while nothing happens joins them into batches. What goes wrong there (disk full) fails the
@@ -35,6 +36,7 @@ from workloads.workload import Reads
 
 WRITER_SHIFT = 40
 WRITERS = 1 << 22
+PROCESS_STRIDE = 1000
 FLUSH_SECONDS = 0.05
 BUFFERED_ROWS = 100_000  # about; then whoever records helps to flush
 
@@ -132,7 +134,8 @@ class JournalRecorder:
         self._invocations = file("invocations")
         self._streams = {table: file(table) for table in ("completions", "reads", "bounds")}
         self._base = writer << WRITER_SHIFT
-        self._processes = itertools.count(self._base)
+        readable = writer < PROCESS_STRIDE  # beyond, numbers as large as op ids
+        self._processes = itertools.count(writer, PROCESS_STRIDE) if readable else itertools.count(self._base)
         self._next = 0
         self._open: set[int] = set()
         self._names: dict[str | None, int] = {None: -1}

@@ -2,6 +2,7 @@
 
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
+    active_controllers().contains("c1")      behind("c3") >= 2         active_controller().is_one_of("c2", "c3")
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
@@ -82,6 +83,9 @@ class Quantity:
     def __ge__(self, least: int) -> Condition:
         return self._is(f"is at least {least}", lambda value: isinstance(value, int) and value >= least)
 
+    def is_one_of(self, *wanted: str) -> Condition:
+        return self._is(f"is {' or '.join(wanted)}", lambda value: value in wanted, frozenset(wanted))
+
     def contains(self, name: str) -> Condition:
         return self._is(f"contains {name}", lambda value: isinstance(value, Set) and name in value, name)
 
@@ -129,6 +133,26 @@ def active_controller() -> Quantity:
         return (await eyes.view()).controller
 
     return Quantity("the active controller", read)
+
+
+def active_controllers() -> Quantity:
+    """Names of all controllers that say, each for itself, that they are the active one."""
+
+    async def read(eyes: Eyes) -> object:
+        return frozenset((await eyes.view()).claims)
+
+    return Quantity("the set of controllers that say they are active", read)
+
+
+def behind(node: str) -> Quantity:
+    """How many records of the metadata log a node has not asked for yet, as the active controller knows."""
+
+    async def read(eyes: Eyes) -> object:
+        view = await eyes.view()
+        end, place = view.places.get(view.controller or ""), view.places.get(node)
+        return UNKNOWN if end is None or place is None else end - place
+
+    return Quantity(f"what {node} misses of the metadata log", read, (node,))
 
 
 async def _partition(eyes: Eyes, topic: str, partition: int) -> PartitionView | None:

@@ -105,11 +105,12 @@ class ScriptedProducer:
                 error = "_QUEUE_FULL" if isinstance(refusal, BufferError) else error_name(refusal.args[0])
                 self._complete(batch, op, Outcome.FAIL, error, None, None)
                 self._idle.append(process)
-        batch.done.wait(within)
+        if within and batch.done.wait(within):
+            self._in_the_air.remove(batch)
         return batch.as_json()
 
     def flush(self, within: float) -> dict[str, Any]:
-        """Everything that is in the air, as one batch."""
+        """Everything that was sent and not waited for, as one batch."""
         until = time.monotonic() + within
         batches, self._in_the_air = self._in_the_air, []
         whole = Batch(0)

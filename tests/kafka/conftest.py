@@ -153,5 +153,5 @@ def topic(replication: int = 2, partitions: int = 2) -> Topic:
 def _cached() -> None:
     """Fetched outside, where there may be a network, and only once."""
     if not enclosure.inside():
-        for version in ("3.3.2", "3.4.1", "3.9.2", "4.3.1"):
+        for version in ("3.2.3", "3.3.2", "3.4.1", "3.9.2", "4.3.1"):
             KafkaSystem().fetch(version, progress=lambda said: print(said, file=sys.stderr))

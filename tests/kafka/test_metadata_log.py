@@ -68,9 +68,9 @@ async def test_it_reads_as_kafka_s_own_tool_reads_it(lab: Lab, tmp_path: Path) -
     log = tmp_path / "metadata" / "00000000000000000000.log"
 
     decoded = list(rows(log.read_bytes()))
-    assert decoded[0].kind == "controller-change"
+    assert decoded[0].kind == "leader-change"
     assert decoded[0].fields == {"leader": 101}
-    ours = [(row.offset, row.kind, plain(dict(row.fields))) for row in decoded if row.kind != "controller-change"]
+    ours = [(row.offset, row.kind, plain(dict(row.fields))) for row in decoded if row.kind != "leader-change"]
     theirs = [(offset, kind, plain(fields)) for offset, kind, fields in dumped(log)]
     assert [row[:2] for row in ours] == [row[:2] for row in theirs]
     for our, their in zip(ours, theirs, strict=True):

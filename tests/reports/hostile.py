@@ -1,16 +1,22 @@
+# ruff: noqa: E501  (made-up rows read best one to a line)
 """A run whose every text tries to break the page that shows it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from nemesis.fault import FAULTS
+from nemesis.races.step import STEPS
+from nemesis.wire.message import MESSAGES
 from nodes.event import EVENTS, EventKind
-from reports.verdict import AnomalySummary, CheckResult, Counts, Unavailability, Verdict
+from nodes.metadata_row import METADATA
+from reports.verdict import ANOMALIES, AnomalySummary, CheckResult, Counts, Unavailability, Verdict
 from tests.reports.synthetic import ZERO, Run, S, event, fault, rows_of, write
 from workloads.op import OPS, RECORDS
 
@@ -51,7 +57,52 @@ def hostile(folder: Path, text: str = EVIL, types: int = 3, witnesses: int = 20)
     rows = [event(i, kind, text, detail=text) for i, kind in enumerate(states)]
     rows.append(event(1, EventKind.LEADER_CHANGED, text, topic=text, partition=0, leader=1, leader_epoch=1, isr=(1, 2)))
     write(run, "events", rows_of(EVENTS, rows))
+    exchange(run, text)
     return run
+
+
+def exchange(run: Run, text: str) -> None:
+    """Steps, messages, the metadata log, anomalies and a node's log."""
+    step = {"run": text, "clock": text, "step": 0, "verb": "wipe", "nodes": [text], "text": text, "started_ns": ZERO + S,
+            "ended_ns": ZERO + 2 * S, "status": text, "seen": text, "message": 1}  # fmt: skip
+    message = {
+        "run": text, "clock": text, "message": 1, "connection": 1, "source": text, "destination": f"{text}2", "direction": "request", "api": 56,
+        "api_name": text, "version": 1, "correlation": 1, "client_id": text, "answers": None, "size": 1, "in_ns": ZERO + S, "out_ns": ZERO + 2 * S,
+        "action": "held", "rule": text, "fields": json.dumps({"topic": text, "partition": 0, "newIsr": [text]}), "error": text,
+    }  # fmt: skip
+    row: dict[str, Any] = {
+        "run": text, "clock": text, "node": text, "offset": 1, "index": 0, "epoch": 1, "at_ns": ZERO + S, "timestamp_ms": 1, "kind": "partition",
+        "topic": text, "partition": 0, "leader": 1, "leader_epoch": 1, "partition_epoch": 1, "isr": [1, 2], "replicas": [1, 2], "broker": None,
+        "broker_epoch": None, "fenced": None, "fields": text,
+    }  # fmt: skip
+    write(run, "steps", pa.Table.from_pylist([step, {**step, "step": 1, "status": "done"}], schema=STEPS))
+    answer = {**message, "message": 2, "direction": "response", "action": "passed", "answers": 1}
+    write(run, "messages", pa.Table.from_pylist([message, answer], schema=MESSAGES))
+    write(run, "metadata", pa.Table.from_pylist([row, {**row, "offset": 2, "kind": text}], schema=METADATA))
+    lost = dict.fromkeys(("run", "check", "sentence", "topic", "value", "detail"), text)
+    lost |= {
+        "type": "lost-write",
+        "severity": "violation",
+        "partition": 0,
+        "offset": 3,
+        "ops": [],
+        "faults": [],
+        "expected": False,
+        "tolerated": False,
+    }
+    (run.folder / "anomalies").mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist([lost], schema=ANOMALIES), run.folder / "anomalies/0.parquet")
+    log = run.folder / "nodes/b1/log"
+    log.mkdir(parents=True)
+    (log / "server.log").write_bytes(f"quoted {text}\n".encode() + b"quoted \xff\xfe\n" + b"quoted " + b"x" * 100_000)
+    run.run["race"] = {
+        "name": text,
+        "variant": text,
+        "title": text,
+        "story": text,
+        "references": [text],
+        "quotes": ["quoted", "(a+)+$", "[", 7, text],
+    }
 
 
 def run_json(text: str) -> dict[str, Any]:

@@ -312,7 +312,7 @@ def lost_witness(run: Run, sent: dict[str, np.ndarray], op: int, offset: int) ->
     value = f"w{client}/{process}/{sequence}/log/0"
     return {
         "run": run.run["run"], "check": "lost-write", "type": "lost-write", "severity": "violation",
-        "sentence": f'process {process} (w{client}) was told at {sent["completed"][op]:.3f} s that "{value}" is stored in log-0 at offset {offset}, and after all faults had healed "w1/101/{900 + op % 97}/log/0" stood there. Faults then: kill b1.',
+        "sentence": f'w{client} process {process} was told at {sent["completed"][op]:.3f} s that "{value}" is stored in log-0 at offset {offset}, and after all faults had healed "w1/101/{900 + op % 97}/log/0" stood there. Faults then: kill b1.',
         "topic": "log", "partition": 0, "offset": offset, "value": value, "ops": [op], "faults": [1, 2], "expected": True,
         "tolerated": False, "detail": json.dumps({"expected_because": "unclean.leader.election.enable is true", "how": "replaced", "process": process, "client": f"w{client}", "other_value": f"w1/101/{900 + op % 97}/log/0"}),
     }  # fmt: skip

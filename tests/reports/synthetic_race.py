@@ -18,7 +18,7 @@ from nodes.event import EVENTS, Event, EventKind
 from nodes.metadata_row import METADATA, MetadataRow
 from reports.verdict import ANOMALIES, AnomalySummary, CheckResult, Counts, Verdict
 from tests.reports.synthetic import ZERO, Run, S, event, finish, rows_of, run_json, write
-from workloads.op import BOUNDS, OPS, RECORDS, Op, Record
+from workloads.op import BOUNDS, OPS, RECORDS, Bounds, Op, Record
 
 RECORDS_SENT = 200
 PHASES = [
@@ -162,7 +162,20 @@ def _clients(run: Run) -> None:
     ]  # fmt: skip
     write(run, "ops", pa.Table.from_pylist([asdict(op) for op in ops], schema=OPS))
     write(run, "records", pa.Table.from_pylist([asdict(record) for record in records], schema=RECORDS))
-    write(run, "bounds", BOUNDS.empty_table())
+    end = Bounds(
+        run="r",
+        op=900,
+        phase="final",
+        topic="t",
+        partition=0,
+        log_start=0,
+        log_end=0,
+        read_to=0,
+        error=None,
+        invoked_ns=ns(13.4),
+        completed_ns=ns(13.5),
+    )
+    write(run, "bounds", rows_of(BOUNDS, [end]))
 
 
 def _messages() -> list[Message]:

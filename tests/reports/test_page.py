@@ -84,10 +84,10 @@ def test_the_verdict_comes_first_in_words_with_its_counts(unclean: str, chaos: s
 def test_a_card_names_where_when_who_and_what_did_it(unclean: str) -> None:
     text = Page(unclean).text
     assert "lost-write × 200" in text  # noqa: RUF001
-    assert re.search(r"log-0 1689 w2/204/828/log/0 7108 204 \(w2\) send log-0 15\.\d{3} s 15\.\d{3} s ok", text)
+    assert re.search(r"log-0 1689 w2/204/828/log/0 7108 w2 process 204 send log-0 15\.\d{3} s 15\.\d{3} s ok", text)
     assert "F2 kill b1 at 17.060 s" in text
     assert "b1 until 17.900 s, nobody until 19.600 s, then b2." in text
-    assert 'Process 204 (w2) was told at 15.816 s that "w2/204/828/log/0" is stored in log-0 at offset 1689' in text
+    assert 'w2 process 204 was told at 15.816 s that "w2/204/828/log/0" is stored in log-0 at offset 1689' in text
     assert "in the end something else was at its offset: w1/101/927/log/0" in text
     assert "Why the settings make it possible. unclean.leader.election.enable is true" in text
     assert "Reason:" not in text

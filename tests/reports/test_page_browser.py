@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from reports.evidence import gather
 from reports.page import render
 from reports.verdict import Verdict
-from tests.reports import synthetic
+from tests.reports import synthetic, synthetic_race
 from tests.reports.hostile import MARK, hostile
 
 pytestmark = pytest.mark.browser
@@ -43,7 +43,12 @@ def browser() -> Iterator[Browser]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Report files by the story they tell."""
     written = {}
-    for name, make in (("chaos", synthetic.chaos), ("unclean", synthetic.unclean), ("hostile", hostile)):
+    for name, make in (
+        ("chaos", synthetic.chaos),
+        ("unclean", synthetic.unclean),
+        ("race", synthetic_race.race),
+        ("hostile", hostile),
+    ):
         run = make(tmp_path_factory.mktemp(name))
         written[name] = run.folder / "report.html"
         written[name].write_text(render(gather(run.run, run.verdict, run.history)), encoding="utf-8")
@@ -72,7 +77,7 @@ def opened(browser: Browser, path: Path, **options: Any) -> Opened:
     return seen
 
 
-@pytest.mark.parametrize("story", ["chaos", "unclean", "hostile", "no-data"])
+@pytest.mark.parametrize("story", ["chaos", "unclean", "race", "hostile", "no-data"])
 def test_no_request_no_complaint_no_script(story: str, browser: Browser, pages: dict[str, Path]) -> None:
     seen = opened(browser, pages[story])
     assert [url for url in seen.requests if not url.startswith("data:")] == [pages[story].as_uri()]
@@ -109,7 +114,7 @@ def test_the_verdict_is_on_the_first_screen(
     page.close()
 
 
-@pytest.mark.parametrize("story", ["chaos", "unclean", "hostile", "no-data"])
+@pytest.mark.parametrize("story", ["chaos", "unclean", "race", "hostile", "no-data"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_only_wide_tables_and_drawings_scroll_sideways(
     story: str, width: int, browser: Browser, pages: dict[str, Path]
@@ -205,7 +210,7 @@ def test_the_colour_test_notices_a_policy_that_forbids_styles(
 
 def test_the_page_reads_without_javascript(browser: Browser, pages: dict[str, Path]) -> None:
     page = opened(browser, pages["unclean"], java_script_enabled=False).page
-    assert page.locator("#anomaly-1 .lead").inner_text().startswith("Process 204 (w2) was told at 15.816 s")
+    assert page.locator("#anomaly-1 .lead").inner_text().startswith("w2 process 204 was told at 15.816 s")
     page.locator("#anomaly-1 summary").click()
     assert page.locator("#anomaly-1 details tbody").first.is_visible()
     page.close()

@@ -15,7 +15,7 @@ def test_the_verdict_comes_first_and_the_way_on_last(tmp_path: Path) -> None:
         str(line) for line in verdict_lines(run.verdict, report="runs/x/report.html", again="krash run x.yaml --seed 7")
     ]
     assert lines[0] == " INVALID  200 acknowledged records were lost."
-    assert "lost-write × 200: process" in lines[1]  # noqa: RUF001
+    assert "lost-write × 200: w2 process" in lines[1]  # noqa: RUF001
     assert " F2 kill b1: no write succeeded for 2.7 s" in lines[3]
     assert "200 lost" in lines[-3]
     assert lines[-2:] == [" report   runs/x/report.html", " again    krash run x.yaml --seed 7"]

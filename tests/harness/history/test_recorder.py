@@ -62,9 +62,15 @@ def test_flush_writes_everything(run: Run) -> None:
 def test_op_and_process_numbers_of_writers_never_meet(run: Run) -> None:
     with run.recorder(1) as one, run.recorder(2) as other:
         ops = {*send(one, range(100)), *send(other, range(100))}
-        processes = {one.new_process(), one.new_process(), other.new_process(), other.new_process()}
+        processes = [recorder.new_process() for recorder in (one, one, other, other)]
     assert len(ops) == 200
-    assert len(processes) == 4
+    assert len(set(processes)) == 4
+    assert [process % 1000 for process in processes] == [1, 1, 2, 2]
+
+
+def test_many_writers_still_have_numbers_of_their_own(run: Run) -> None:
+    with run.recorder(2) as one, run.recorder(1002) as other:
+        assert one.new_process() != other.new_process()
 
 
 def test_threads_record_side_by_side(run: Run) -> None:
