@@ -7,6 +7,7 @@ from typing import Any, Literal
 from nemesis.races.actors import Producer
 from nemesis.races.asked import end_offset, stable_offset, transaction_state
 from nemesis.races.books import NotReached
+from nemesis.races.cells import Cell
 from nemesis.races.conditions import answered, held
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.hold import Hold
@@ -53,6 +54,7 @@ def _late(outcome: str, because: str, **more: Any) -> tuple[Expectation, ...]:
     gate=_needs_gate,
     client_links=_needs_gate,
     transactional=True,
+    quotes=("Initialized transactionalId", "[Vv]erif", "INVALID_TXN_STATE|InvalidTxnState"),
     expects=(
         Expectation(outcome=VALID, where={"variant": "nothing-held"}, because="nothing was late"),
         Expectation(
@@ -71,6 +73,11 @@ def _late(outcome: str, because: str, **more: Any) -> tuple[Expectation, ...]:
         ),
     ),
     systems=("kafka:3.4.1", "kafka:3.9.2", "kafka:4.3.1"),
+    also=tuple(
+        Cell(system=system, settings={"verification": False, "variant": variant})
+        for system in ("kafka:3.9.2", "kafka:4.3.1")
+        for variant in ("hang", "aborted-read", "librdkafka")
+    ),
 )
 async def hanging_transaction(
     on: Stage, variant: Variant = "hang", verification: bool = True, before: int = 10, socket_timeout_ms: int = 6000

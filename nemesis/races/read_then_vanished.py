@@ -26,6 +26,7 @@ def _cluster(given: Given) -> Topology:
     fixed="3.7 (KAFKA-15583, part of KIP-966)",
     references=("KAFKA-15583", "KIP-966"),
     gate=lambda parameters: parameters.variant in ("elected-by-hand", "empty-disk"),
+    quotes=("Leader t-0 .*starts at leader epoch", "Truncating partition t-0", "UNCLEAN partition change for t-0"),
     expects=(
         Expectation(outcome=VALID, where={"variant": "nothing-held"}, because="both replicas had everything"),
         Expectation(
