@@ -179,7 +179,6 @@ async def _partitioned(on: Stage, before: int, socket_timeout_ms: int) -> None:
     await writer.send("t", 0, BATCH, need="nothing")
     await writer.flush(need="any")
     await _aborted(writer)
-    await on.until(transaction_state(ID) == "CompleteAbort")
     await on.heal()
     if await on.whether(end_offset("t", 0, on=leader) >= before + 1 + MARKER + BATCH, within=LANDS_WITHIN):
         await on.say("the leader took the late batch", leader)
