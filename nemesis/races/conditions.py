@@ -15,8 +15,8 @@ again until it holds or the deadline of `on.until` has passed.
 
 from __future__ import annotations
 
+import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -232,10 +232,11 @@ def answered(hold: Hold) -> Condition:
 
 def elapsed(seconds: float) -> Condition:
     """So long since this was written down. For a fault whose length is the point ("a partition of 4 s"), never for hoping."""
-    began = time.monotonic()
+    clock = asyncio.get_running_loop().time
+    began = clock()
 
     async def look(eyes: Eyes) -> Sighting:
-        passed = time.monotonic() - began
+        passed = clock() - began
         return Sighting(passed >= seconds, f"{passed:.1f} s have passed")
 
     return Condition(text=f"{seconds:g} s have passed", look=look)
