@@ -176,6 +176,34 @@ def runs(
 
 
 @app.command()
+def wire(
+    run_dir: RunDirectory,
+    source: Annotated[str | None, typer.Option(help="Node that sent the frame; `*` stands for anything: b*.")] = None,
+    destination: Annotated[str | None, typer.Option(help="Node that it was sent to.")] = None,
+    api: Annotated[str | None, typer.Option(help="Name or number of the API: AlterPartition, 56, *Quorum*.")] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(help="What the gate did: passed, held, dropped, delayed, duplicated, closed or rewritten."),
+    ] = None,
+    rule: Annotated[str | None, typer.Option(help="Id of the rule that acted, e.g. fault-3.*.")] = None,
+    since: Annotated[str | None, typer.Option(help="Not before, counted from the start of the run: 12s.")] = None,
+    until: Annotated[str | None, typer.Option(help="Not after.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Show so many; 0 for all.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per frame and line, for scripts.")] = False,
+) -> None:
+    """Print what nodes said to each other: the frames that passed the wire gate of a run (`wire: on` in its spec).
+
+    Example: `krash wire runs/2026-11-21T10-14-03-chaos-1f3a --source b1 --api AlterPartition --since 10s`
+    """
+    from harness.wire_command import Filters, show_messages
+
+    filters = Filters(
+        source=source, destination=destination, api=api, action=action, rule=rule, since=since, until=until
+    )
+    raise typer.Exit(show_messages(run_dir, filters, limit=limit, as_json=as_json))
+
+
+@app.command()
 def doctor(as_json: Json = False) -> None:
     """What is on this machine, what each backend and fault needs, and what will and will not work here.
 

@@ -81,7 +81,7 @@ class Deployment:
         self.notes: list[str] = []  # what went wrong while collecting, none of which spoils a run
         self.gate: GateProcess | None = None
         self._cluster: WiredCluster | None = None
-        self._acknowledged = 0
+        self._counters: Mapping[str, int] = {}  # of the clients
 
     @property
     def cluster(self) -> WiredCluster:
@@ -164,7 +164,7 @@ class Deployment:
         """Start the workload in every client node; returns when all of them run."""
 
         def count(counters: Mapping[str, int]) -> None:
-            self._acknowledged = counters.get("acknowledged", 0)
+            self._counters = dict(counters)
             on_progress(counters)
 
         configs = {name: self._config(index, name, Phase.MAIN) for index, name in enumerate(self.cluster.clients)}
@@ -210,7 +210,7 @@ class Deployment:
             settings=self.spec.nemesis,
             journal=HealJournal(self.directory / "heal.jsonl"),
             reports=Reports(record=record, resolved=resolved, now_ns=time.monotonic_ns, clock=self.backend.clock),
-            acknowledged=lambda: self._acknowledged,
+            counted=lambda name: self._counters.get(name, 0),
         )
         outcome = await self.nemesis.run(self.spec.time_limit)
         crashes = [crash.sentence for crash in outcome.crashes]

@@ -114,9 +114,9 @@ class Performance:
         try:
             await script
         except NotReached as missed:
-            self._stage.spoil(str(missed), str(Status.NOT_REACHED))
+            self._stage.spoil(f"{missed.text}; instead: {missed.seen}", str(Status.NOT_REACHED))
         except CommandFailed as failed:
-            self._stage.spoil(f"not reached: a client could not go on: {failed}", str(Status.NOT_REACHED))
+            self._stage.spoil(f"a client could not go on: {failed}", str(Status.NOT_REACHED))
         except TimeoutError:
             self._stage.spoil(f"the script took longer than {self.order.race.limit_s:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a script raises, the run is healed, drained and judged

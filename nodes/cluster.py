@@ -215,6 +215,14 @@ class Cluster:
         """Where a broker's own copy of a partition ends; None when it has none. Unreachable when it does not answer."""
         return await inquiry.log_end(self, topic, partition, on=on)
 
+    async def high_watermark(self, topic: str, partition: int) -> int | None:
+        """As the partition's leader tells it; None when nobody does."""
+        try:
+            told = await self.offset(topic, partition)
+        except (NotReached, Unreachable):
+            return None
+        return told.offset if told.error == "NONE" else None
+
     async def coordinator_of(self, key: str, *, group: bool = False, deadline: float = 30) -> str:
         """Name of the broker that coordinates a transactional id (or a group)."""
         return await inquiry.coordinator_of(self, key, group=group, deadline=deadline)
@@ -298,13 +306,17 @@ class Cluster:
         self, predicate: Callable[[MetadataView], bool], *, deadline: float, what: str
     ) -> MetadataView:
         """Until the metadata log tells it, noticed within about 50 ms; NotReached after `deadline` seconds says what it told instead."""
-        self.follow_metadata()
         try:
             async with asyncio.timeout(deadline):
-                return await self.metadata_watch.wait(predicate)
+                return await self.metadata_told(predicate)
         except TimeoutError:
             seen = metadata.describe(self.metadata_watch.latest)
             raise NotReached(f"{what}: not within {deadline:g} s; {seen}{self._died()}") from None
+
+    async def metadata_told(self, met: Callable[[MetadataView], bool]) -> MetadataView:
+        """The same without a deadline."""
+        self.follow_metadata()
+        return await self.metadata_watch.wait(met)
 
     def _follow(self, name: str) -> AsyncIterator[Sequence[MetadataRow]]:
         return self.system.follow_metadata(self.nodes[name], run=self.run, clock=self.backend.clock)

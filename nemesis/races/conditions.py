@@ -2,10 +2,11 @@
 
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
+    active_controllers().contains("c1")      behind("c3") >= 2         active_controller().is_one_of("c2", "c3")
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
-    all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)
+    all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)     elapsed(4)
 
 More are in nemesis/races/asked.py: offsets, transactions, what a controller has on its disk.
 Nodes are named as everywhere in a script ("b1"); what is seen is told the same way. A look must be quick: it is asked
@@ -15,6 +16,7 @@ again until it holds or the deadline of `on.until` has passed.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -81,6 +83,9 @@ class Quantity:
     def __ge__(self, least: int) -> Condition:
         return self._is(f"is at least {least}", lambda value: isinstance(value, int) and value >= least)
 
+    def is_one_of(self, *wanted: str) -> Condition:
+        return self._is(f"is {' or '.join(wanted)}", lambda value: value in wanted, frozenset(wanted))
+
     def contains(self, name: str) -> Condition:
         return self._is(f"contains {name}", lambda value: isinstance(value, Set) and name in value, name)
 
@@ -128,6 +133,26 @@ def active_controller() -> Quantity:
         return (await eyes.view()).controller
 
     return Quantity("the active controller", read)
+
+
+def active_controllers() -> Quantity:
+    """Names of all controllers that say, each for itself, that they are the active one."""
+
+    async def read(eyes: Eyes) -> object:
+        return frozenset((await eyes.view()).claims)
+
+    return Quantity("the set of controllers that say they are active", read)
+
+
+def behind(node: str) -> Quantity:
+    """How many records of the metadata log a node has not asked for yet, as the active controller knows."""
+
+    async def read(eyes: Eyes) -> object:
+        view = await eyes.view()
+        end, place = view.places.get(view.controller or ""), view.places.get(node)
+        return UNKNOWN if end is None or place is None else end - place
+
+    return Quantity(f"what {node} misses of the metadata log", read, (node,))
 
 
 async def _partition(eyes: Eyes, topic: str, partition: int) -> PartitionView | None:
@@ -199,6 +224,17 @@ def answered(hold: Hold) -> Condition:
         return hold.answer_sighting()
 
     return Condition(text=f"{hold.what} is answered", look=look, nodes=hold.nodes)
+
+
+def elapsed(seconds: float) -> Condition:
+    """So long since this was written down. For a fault whose length is the point ("a partition of 4 s"), never for hoping."""
+    began = time.monotonic()
+
+    async def look(eyes: Eyes) -> Sighting:
+        passed = time.monotonic() - began
+        return Sighting(passed >= seconds, f"{passed:.1f} s have passed")
+
+    return Condition(text=f"{seconds:g} s have passed", look=look)
 
 
 def all_of(*conditions: Condition) -> Condition:

@@ -185,8 +185,12 @@ def cluster(
     clients: int = 1,
     config: Mapping[str, str] | None = None,
     quorum: QuorumKind = QuorumKind.STATIC,
+    features: Mapping[str, int] | None = None,
 ) -> Topology:
-    """Controllers c1.. (ids 101..), brokers b1.. (ids 1..) and clients w1.., with the configuration of races and `config` on top."""
+    """Controllers c1.. (ids 101..), brokers b1.. (ids 1..) and clients w1.., with the configuration of races and `config` on top.
+
+    features: levels at format time, {"eligible.leader.replicas.version": 0}.
+    """
     settings = {**CONFIG, **(config or {}), **given.config}
     shapes = [(f"c{n}", 100 + n, ServerRole.CONTROLLER) for n in range(1, controllers + 1)]
     shapes += [(f"b{n}", n, ServerRole.BROKER) for n in range(1, brokers + 1)]
@@ -200,6 +204,7 @@ def cluster(
         clients=clients,
         metadata_version=given.metadata_version,
         quorum=quorum,
+        features=features or {},
     )
 
 

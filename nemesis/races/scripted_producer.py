@@ -124,13 +124,16 @@ class ScriptedProducer:
         return whole.as_json()
 
     def begin(self) -> None:
+        self._transaction = None
         op = self._invoke(OpKind.BEGIN)
         self._producer.begin_transaction()
         self._recorder.complete(op, Outcome.OK)
         self._transaction = op
 
     def end(self, commit: bool, within: float) -> str | None:
-        """The error that the client was told, None when it was told of success. An error says nothing about what happened."""
+        """The error that the client was told, None when it was told of success. An error says nothing about what happened,
+        and what comes next (an abort after a commit that failed) still belongs to the same transaction.
+        """
         op = self._invoke(OpKind.COMMIT if commit else OpKind.ABORT)
         error = None
         try:
@@ -139,7 +142,8 @@ class ScriptedProducer:
             error = error_name(failure.args[0])
             self._process = self._recorder.new_process()
         self._recorder.complete(op, Outcome.OK if error is None else Outcome.INFO, error=error)
-        self._transaction = None
+        if error is None:
+            self._transaction = None
         return error
 
     def _invoke(self, kind: OpKind) -> int:

@@ -19,7 +19,7 @@
 Processes  start stop kill pause resume roll            Disks  wipe
 Network    cut heal                                     Wire   hold drop duplicate delay rule release lift
 Waits      until whether                                Clients  produce producer read raw
-Cluster    elect topic delete_topic raise_metadata_version look      Besides  meanwhile say id_of
+Cluster    elect topic delete_topic raise_metadata_version controllers      Besides  meanwhile say id_of
 
 Rules of a script. It never sleeps: every wait is an `until` with a condition and a deadline; when that passes, the race is
 *not reached*, the run says so with what was seen instead, and nothing is said about the system. `whether` is for what may
@@ -39,7 +39,7 @@ from typing import Any, Protocol, TypeVar
 from nemesis.races.actors import Actors, Producer
 from nemesis.races.books import FaultBook, NotReached, Now, StepBook
 from nemesis.races.client import Client, Produced, Read
-from nemesis.races.conditions import Condition, Sighting
+from nemesis.races.conditions import Condition, Sighting, active_controller
 from nemesis.races.eyes import ClusterEyes
 from nemesis.races.links import Links
 from nemesis.races.raw import RawClient
@@ -217,6 +217,16 @@ class Stage:
         return "; ".join([seen, *(f"{name} {how}" for name, how in self.cluster.deaths.items())])
 
     # the cluster
+
+    async def controllers(self, *, within: float = WITHIN) -> tuple[str, ...]:
+        """Names of all controllers, the active one first; waits until there is one."""
+        names = tuple(plan.name for plan in self.cluster.topology.controllers)
+        async with self._steps.step("look", "ask which controller is active", names) as now:
+            sighting = await self._wait(active_controller().is_one_of(*names), within, now)
+            active = (await self.eyes.view()).controller
+            if not sighting.met or active is None:
+                raise NotReached(f"an active controller (within {within:g} s)", self._with_deaths(sighting.seen))
+            return (active, *(name for name in names if name != active))
 
     async def elect(self, topic: str, partition: int, *, preferred: bool = True) -> str | None:
         """Ask for a preferred (or unclean) leader election; the error's name, None when it was held."""

@@ -123,8 +123,7 @@ async def stale_alter_partition(
     roll_to: before anything else every node is rolled to this version, and metadata.version is left as it was.
     """
     if roll_to:
-        for node in ("c1", "b1", *(("b2", "b3") if variant == "min-isr-2" else ("b2",))):
-            await on.roll(node, roll_to)
+        await _roll(on, roll_to, variant)
     await on.kill("b2")
     await on.until(all_of(fenced("b2"), isr("t", 0) == _others(variant), leader_of("t", 0) == "b1"))
     await on.produce("t", 0, records)
@@ -142,6 +141,15 @@ async def stale_alter_partition(
     else:
         await on.kill("b1")
         await on.until(leader_of("t", 0) != "b1")
+
+
+async def _roll(on: Stage, version: str, variant: str) -> None:
+    """As an upgrade does it: node by node, and nobody raises metadata.version afterwards."""
+    brokers = {"b2"} | _others(variant)
+    for node in ("c1", *sorted(brokers)):
+        await on.roll(node, version)
+        await on.until(isr("t", 0) == brokers)
+    await on.elect("t", 0)
 
 
 def _others(variant: str) -> set[str]:

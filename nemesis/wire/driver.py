@@ -1,7 +1,7 @@
 """The driver's end of the wire gate: start its process, lead connections to it, and speak for `nemesis.wire.gate.Gate`.
 
-    gate = await GateProcess.open(network, servers, clients, wire_clients=False, command=[python, "-m", "harness.gate"], about={...}, log=path)
-    gate.died                                 a future that gets GateDied when the process ends and nobody asked for it
+    gate = await GateProcess.open(network, servers, clients, with_clients=False, command=..., about={...}, log=path)
+    gate.died             a future that gets GateDied when the process ends and nobody asked for it
     await gate.end()
 
 Rules are told as JSON lines over a socket pair (`server.py`); what the gate says in between updates what `Armed` knows.
@@ -174,6 +174,10 @@ class GateProcess:
         async with asyncio.timeout(READY_WITHIN):
             await asyncio.wait({ready, self._listening}, return_when=asyncio.FIRST_COMPLETED)
         self.must_live()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     async def arm(self, rule: Rule) -> ArmedRule:
         rules.check(rule)

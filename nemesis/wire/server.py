@@ -4,9 +4,9 @@
     {"do": "release", "call": 2, "rule": "stale", "which": "all", "order": "as held"}
     {"do": "disarm", "call": 3, "rule": "stale"}      {"do": "open", "call": 4}  (release and disarm everything)
 
-One JSON object per line; what the gate says by itself is in `engine.py`, after a first {"ready": true}. The end of the line is the end of the
-process: what is still held is written down, and connections end with it. A socket belongs to the namespace in which it was made, so
-one process, and one thread, serves all of them; only the making happens inside (nodes/backends/namespaces.py).
+One JSON object per line; what the gate says by itself is in `engine.py`, after a first {"ready": true}. The end of the line is the end
+of the process: what is still held is written down, and connections end with it. A socket belongs to the namespace in which it was
+made, so one process, and one thread, serves all of them; only the making happens inside (nodes/backends/namespaces.py).
 """
 
 from __future__ import annotations

@@ -399,6 +399,7 @@ class Requests(Stream):
             self.connection.abort()
         else:
             self.connection.unanswered.append(None)
+            self.connection.gap_of = frame.rule
 
 
 class Responses(Stream):

@@ -80,7 +80,7 @@ def test_a_file_that_is_no_race_is_refused_with_its_name(tmp_path: Path, text: s
         find_race(str(path))
 
 
-def verdict(validity: str, *types: str, status: str = "judged", lost: int = 0) -> Verdict:
+def verdict(validity: str, *types: str, status: str = "judged", lost: int = 0, severity: str = "violation") -> Verdict:
     return Verdict(
         run="r",
         verdict=validity,
@@ -89,7 +89,7 @@ def verdict(validity: str, *types: str, status: str = "judged", lost: int = 0) -
         anomalies=[
             AnomalySummary(
                 type=name,
-                severity="violation",
+                severity=severity,
                 count=1,
                 expected=False,
                 tolerated=False,
@@ -119,6 +119,27 @@ def verdict(validity: str, *types: str, status: str = "judged", lost: int = 0) -
 )
 def test_what_came_is_compared_with_what_was_stated(outcome: str, found: Verdict, came: bool | None) -> None:
     assert as_expected(Expectation(outcome=outcome), found) is came
+
+
+@pytest.mark.parametrize(
+    ("outcome", "shows", "came"),
+    [
+        ("epoch-inflation", {"epoch-inflation"}, True),
+        ("epoch-inflation", set(), False),
+        ("valid", {"epoch-inflation"}, False),
+        ("valid", set(), True),
+        ("valid", {"lost-write"}, True),
+    ],
+)
+def test_what_a_race_is_there_to_show_counts_although_it_is_information(
+    outcome: str, shows: set[str], came: bool
+) -> None:
+    found = verdict("valid", "epoch-inflation", severity="information")
+    assert as_expected(Expectation(outcome=outcome), found, shows) is came
+
+
+def test_a_race_shows_what_its_table_names() -> None:
+    assert settled().shows == {"lost-write"}
 
 
 def test_where_nothing_was_stated_nothing_differs() -> None:

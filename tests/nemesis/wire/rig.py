@@ -161,9 +161,7 @@ class Rig:
         self.loop = Loop()
         self.recorder = Recorder()
         self.said: list[Mapping[str, Any]] = []
-        names = Names(
-            servers=frozenset({"b1", "b2", "c1"}), clients=frozenset({"w1"}), with_clients=with_clients
-        )
+        names = Names(servers=frozenset({"b1", "b2", "c1"}), clients=frozenset({"w1"}), with_clients=with_clients)
         self.rulebook = Rulebook(names)
         self.engine = Engine(
             rulebook=self.rulebook,

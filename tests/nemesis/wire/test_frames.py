@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def renumbered() -> tuple[bytes, bytes]:
 
 def chunks(data: bytes, cuts: list[int]) -> list[bytes]:
     places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
-    return [data[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(places)]
 
 
 def passed(there: list[bytes], back: list[bytes], rig: Rig | None = None) -> tuple[Rig, bytes, bytes]:

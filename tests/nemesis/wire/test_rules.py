@@ -296,10 +296,8 @@ def test_a_response_without_an_error_of_its_own_goes_on() -> None:
 
 def test_matching_narrows_step_by_step() -> None:
     rig = Rig()
-    rule = rig.arm(
-        Watch(), source="b*", destination="c1", api="Fetch", versions=(4, 12), client_id="broker-2-*", nth=2
-    )
-    yes = dict(client="broker-2-fetcher-0")
+    rule = rig.arm(Watch(), source="b*", destination="c1", api="Fetch", versions=(4, 12), client_id="broker-2-*", nth=2)
+    yes = {"client": "broker-2-fetcher-0"}
     for link, frame in (
         (rig.link("c1", "c1"), request(1, **yes)),
         (rig.link("b1", "b2"), request(1, **yes)),
