@@ -46,8 +46,10 @@ async def undemoted_leader(on: Stage, variant: Variant = "shutting-down", record
       shutting-down   the first heartbeat that asks for it passes, later ones are held: b1 waits to be let go
       still-up        the control: the same writes without a shutdown
 
-    What a reader sees: b2 leads, b1 answers NONE and an offset to a Produce, and that record is nowhere in the final read.
+    What a reader sees: b2 leads, b1 answers NONE and an offset to a Produce, and those records are nowhere in the final read,
+    while those that were sent before the shutdown are.
     """
+    await on.produce("t", 0, records)  # stored by both; these must survive whatever comes
     w = await on.raw("r")
     if variant == "still-up":
         await w.produce("b1", "t", 0, records, acks=1)

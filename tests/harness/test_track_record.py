@@ -215,6 +215,7 @@ def test_an_interrupted_try_is_not_kept_and_the_rest_is(flags: Flags) -> None:
         ("kafka:3.4.1", {"verdict": "valid", "anomalies": [], "as_expected": False}, 1, "differs"),
         ("kafka:3.4.1", {"status": "not-reached", "verdict": "unknown", "as_expected": None}, 1, "differs"),
         ("kafka:4.3.1", {"verdict": "invalid", "anomalies": ["phantom"], "as_expected": False}, 1, "differs"),
+        ("kafka:4.3.1", {"status": "no-data", "verdict": "unknown", "as_expected": False}, 1, "differs"),
         ("kafka:4.3.1", {"status": "not-reached", "verdict": "unknown", "as_expected": None}, 2, "says nothing"),
     ],
 )
