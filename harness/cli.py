@@ -176,6 +176,34 @@ def runs(
 
 
 @app.command()
+def wire(
+    run_dir: RunDirectory,
+    source: Annotated[str | None, typer.Option(help="Node that sent the frame; `*` stands for anything: b*.")] = None,
+    destination: Annotated[str | None, typer.Option(help="Node that it was sent to.")] = None,
+    api: Annotated[str | None, typer.Option(help="Name or number of the API: AlterPartition, 56, *Quorum*.")] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(help="What the gate did: passed, held, dropped, delayed, duplicated, closed or rewritten."),
+    ] = None,
+    rule: Annotated[str | None, typer.Option(help="Id of the rule that acted, e.g. fault-3.*.")] = None,
+    since: Annotated[str | None, typer.Option(help="Not before, counted from the start of the run: 12s.")] = None,
+    until: Annotated[str | None, typer.Option(help="Not after.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Show so many; 0 for all.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per frame and line, for scripts.")] = False,
+) -> None:
+    """Print what nodes said to each other: the frames that passed the wire gate of a run (`wire: on` in its spec).
+
+    Example: `krash wire runs/2026-11-21T10-14-03-chaos-1f3a --source b1 --api AlterPartition --since 10s`
+    """
+    from harness.wire_command import Filters, show_messages
+
+    filters = Filters(
+        source=source, destination=destination, api=api, action=action, rule=rule, since=since, until=until
+    )
+    raise typer.Exit(show_messages(run_dir, filters, limit=limit, as_json=as_json))
+
+
+@app.command()
 def doctor(as_json: Json = False) -> None:
     """What is on this machine, what each backend and fault needs, and what will and will not work here.
 
@@ -302,6 +330,53 @@ def race_compare(
     flags = RaceFlags(variant=variant, settings=tuple(settings or ()), backend=backend, out=out)
     names = [name.strip() for name in systems.split(",") if name.strip()]
     raise typer.Exit(compare_races(race, flags, systems=names, times=times, as_json=as_json))
+
+
+@app.command("track-record")
+def track_record(
+    times: Annotated[
+        int | None,
+        typer.Option(min=0, max=1000, help="Tries of each cell; default: as its race says. 0 only writes the tables."),
+    ] = None,
+    only: Annotated[str, typer.Option(metavar="RACE[/VARIANT],...", help="Only these races.")] = "",
+    systems: Annotated[
+        str, typer.Option(metavar="PATTERN,...", help="Only these systems, e.g. 'kafka:3.4.1,kafka:4.*'.")
+    ] = "",
+    out: Annotated[Path, typer.Option(help="Where track-record.md and track-record.json go.")] = Path("docs"),
+    runs: Annotated[
+        Path, typer.Option(help="Where tries are kept (tries.jsonl), and runs that are worth a look.")
+    ] = Path("runs/track-record"),
+    earlier: Annotated[
+        bool, typer.Option("--earlier", help="Count tries of sources that have changed since as well.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit code 1 when a cell differs from what was stated, 2 when one says nothing."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run every race where it must come and where it must not, and write the table of what came. Goes on where it was stopped.
+
+    Example: `krash track-record --only kafka-14139 --times 20`
+    """
+    from harness.track_record import Flags
+    from harness.track_record import track_record as record
+
+    flags = Flags(
+        times=times,
+        only=_words(only),
+        systems=_words(systems),
+        out=out,
+        runs=runs,
+        earlier=earlier,
+        check=check,
+        as_json=as_json,
+    )
+    raise typer.Exit(record(flags))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 @spec_app.command("schema")

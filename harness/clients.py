@@ -41,8 +41,8 @@ class ClientGroup:
         """Start all; returns when each has said that its workload begins. Raises ClientDied."""
         self._started = {name: asyncio.Event() for name in self.configs}
         await asyncio.gather(*(self._start(name) for name in self.configs))
-        begun = asyncio.gather(*(event.wait() for event in self._started.values()))
-        death = asyncio.create_task(self.first_exit())
+        begun: asyncio.Future[Any] = asyncio.gather(*(event.wait() for event in self._started.values()))
+        death: asyncio.Future[Any] = asyncio.create_task(self.first_exit())
         try:
             await asyncio.wait([begun, death], timeout=START_DEADLINE, return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():

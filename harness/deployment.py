@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from harness.clients import ClientGroup
 from harness.history.plan import recorded_choices
 from harness.history.rows import RowRecorder
 from harness.history.rundir import JOURNAL, read_run_info, update_run_info
-from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
+from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE, METADATA_TABLE
 from harness.plugins import Group
 from harness.race_order import Order
 from harness.replayed import replayed
@@ -41,6 +42,8 @@ from nodes.backend import Backend
 from nodes.cluster import Cluster, NotReached
 from nodes.deploy import deploy
 from nodes.event import Event, EventKind
+from nodes.metadata_watch import key
+from nodes.system import System, SystemUnavailable
 from nodes.topology import Topic, Topology
 from workloads.op import Phase
 
@@ -60,7 +63,7 @@ class Deployment:
         self.purpose = str(self.info.more["purpose"])
         self.spec = Spec.model_validate(self.info.spec)
         self.backend: Backend = plugins.load(Group.BACKENDS, self.spec.backend)()
-        self.system = plugins.load(Group.SYSTEMS, self.spec.system_name)()
+        self.system: System = plugins.load(Group.SYSTEMS, self.spec.system_name)()
         self.order = Order.of_run(self.spec, self.info.more["race"]) if self.purpose == "race" else None
         self.topology = self.order.topology() if self.order else self.spec.topology(type(self.system).default_version())
         self.journal = directory / JOURNAL
@@ -75,9 +78,11 @@ class Deployment:
         named = {"run": self.run, "clock": self.backend.clock, "writer": DRIVER}
         self._events = RowRecorder(self.journal, EVENTS_TABLE, **named)
         self._faults = RowRecorder(self.journal, FAULTS_TABLE, **named)
+        self._metadata = RowRecorder(self.journal, METADATA_TABLE, **named)
+        self.notes: list[str] = []  # what went wrong while collecting, none of which spoils a run
         self.gate: GateProcess | None = None
         self._cluster: WiredCluster | None = None
-        self._acknowledged = 0
+        self._counters: Mapping[str, int] = {}  # of the clients
 
     @property
     def cluster(self) -> WiredCluster:
@@ -97,8 +102,9 @@ class Deployment:
         self._faults.write(row)
 
     def add_topic(self, topic: Topic) -> None:
-        """A race made one more topic: the final read and the checker must know it."""
-        self.topology = replace(self.topology, topics=(*self.topology.topics, topic))
+        """A race made one more topic, or one anew: the final read and the checker must know it."""
+        others = [known for known in self.topology.topics if known.name != topic.name]
+        self.topology = replace(self.topology, topics=(*others, topic))
         update_run_info(self.directory, topics=topic_facts(self.topology))
 
     def _on_event(self, event: Event) -> None:
@@ -124,6 +130,7 @@ class Deployment:
                 system=self.system,
                 backend=self.backend,
                 on_event=self._on_event,
+                on_metadata=self._metadata.write,
                 progress=say,
                 deadline=DEPLOY_WITHIN,
                 before_start=self._open_gate if wants_gate(self.spec) else None,
@@ -158,7 +165,7 @@ class Deployment:
         """Start the workload in every client node; returns when all of them run."""
 
         def count(counters: Mapping[str, int]) -> None:
-            self._acknowledged = counters.get("acknowledged", 0)
+            self._counters = dict(counters)
             on_progress(counters)
 
         configs = {name: self._config(index, name, Phase.MAIN) for index, name in enumerate(self.cluster.clients)}
@@ -204,7 +211,7 @@ class Deployment:
             settings=self.spec.nemesis,
             journal=HealJournal(self.directory / "heal.jsonl"),
             reports=Reports(record=record, resolved=resolved, now_ns=time.monotonic_ns, clock=self.backend.clock),
-            acknowledged=lambda: self._acknowledged,
+            counted=lambda name: self._counters.get(name, 0),
         )
         outcome = await self.nemesis.run(self.spec.time_limit)
         crashes = [crash.sentence for crash in outcome.crashes]
@@ -228,18 +235,15 @@ class Deployment:
 
     async def close(self) -> None:
         """End what runs, collect what nodes leave, take everything down. Servers are killed: what they stored was read already."""
-        try:
+        async with AsyncExitStack() as last:  # each of these whatever became of the others, from the bottom up
+            last.callback(shutil.rmtree, self.directory / "work", ignore_errors=True)
+            for recorder in (self._events, self._faults, self._metadata, self.choices):
+                last.callback(recorder.close)
+            last.push_async_callback(self.backend.close)
+            if self.gate is not None:
+                last.push_async_callback(self.gate.end)
             if self._cluster is not None:
                 await self._collect(self._cluster)
-        finally:
-            try:
-                if self.gate is not None:
-                    await self.gate.end()
-            finally:
-                await self.backend.close()
-            for recorder in (self._events, self._faults, self.choices):
-                recorder.close()
-            shutil.rmtree(self.directory / "work", ignore_errors=True)
 
     async def _collect(self, cluster: Cluster) -> None:
         await asyncio.gather(*(cluster.kill(name) for name in cluster.nodes))
@@ -248,6 +252,19 @@ class Deployment:
             *(self.system.collect(node, self.directory / "nodes" / name) for name, node in cluster.nodes.items()),
             *(node.fetch("log", self.directory / "nodes" / name / "log") for name, node in cluster.clients.items()),
         )
+        await asyncio.to_thread(self._complete_metadata, cluster)
+
+    def _complete_metadata(self, cluster: Cluster) -> None:
+        """Rows of the controllers' logs that nobody saw while they ran; their time is unknown."""
+        self.notes += cluster.metadata_watch.problems
+        for plan in self.topology.controllers:
+            here = {"run": self.run, "clock": self.backend.clock, "node": plan.name}
+            try:
+                for row in self.system.collected_metadata(self.directory / "nodes" / plan.name, **here):
+                    if key(row) not in cluster.metadata_watch.told:
+                        self._metadata.write(row)
+            except SystemUnavailable as broken:
+                self.notes.append(f"the metadata log of {broken}")
 
 
 def topic_facts(topology: Topology) -> list[dict[str, Any]]:

@@ -63,7 +63,11 @@ class Try:
 
     @property
     def as_expected(self) -> bool | None:
-        return as_expected(self.order.expected, self.verdict)
+        return as_expected(self.order.expected, self.verdict, self.order.shows)
+
+    @property
+    def anomalies(self) -> list[str]:
+        return anomaly_types(self.verdict, self.order.shows)
 
     def as_json(self) -> dict[str, Any]:
         counts, line = self.verdict.counts, self.order.expected
@@ -76,7 +80,7 @@ class Try:
             "verdict": self.verdict.verdict,
             "status": self.status,
             "reason": self.verdict.reason,
-            "anomalies": anomaly_types(self.verdict),
+            "anomalies": self.anomalies,
             "acknowledged": counts.acknowledged if counts else 0,
             "lost": counts.lost if counts else 0,
             "seconds": round(self.seconds, 1),
@@ -215,7 +219,7 @@ def _compared(system: str, done: Sequence[Try]) -> Text:
     """`kafka:3.4.1      INVALID  lost-write   200/200 lost   as expected   14.2 s`."""
     last = done[-1]
     counts = last.verdict.counts
-    types = ", ".join(dict.fromkeys(kind for one in done for kind in anomaly_types(one.verdict)))
+    types = ", ".join(dict.fromkeys(kind for one in done for kind in one.anomalies))
     lost = f"{counts.lost}/{counts.acknowledged} lost" if counts else "nothing recorded"
     told = [one.as_expected for one in done]
     came = "as expected" if all(told) else "not reached" if None in told else "NOT AS EXPECTED"

@@ -8,7 +8,7 @@ run.json: {"purpose": "race", "race": {"name", "source", "variant", "parameters"
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ from harness.plugins import Group
 from harness.races import find_race, is_file
 from harness.spec import Spec
 from harness.spec_file import load_spec
-from nemesis.races.expectation import UNAVAILABLE, VALID, Expectation, expected
+from nemesis.races.expectation import CLIENT_ERROR, UNAVAILABLE, VALID, Expectation, expected
 from nemesis.races.race import VARIANT, BadParameters, Given, Race
 from nodes.topology import ServerRole, Topology
-from reports.verdict import Status, Validity, Verdict
+from reports.verdict import Severity, Status, Validity, Verdict
 
 # settings of the spec that a race leaves to whoever runs it
-OPEN = ("config.", "limits.", "checks.", "recovery_limit", "drain_limit", "image")
+OPEN = ("config.all.", "limits.", "checks.", "recovery_limit", "drain_limit", "image")
 METADATA_VERSION = "metadata_version"
 
 
@@ -69,6 +69,11 @@ class Order:
             parameters=self.parameters.model_dump(),
         )
 
+    @property
+    def shows(self) -> frozenset[str]:
+        """Anomaly types that its table names."""
+        return frozenset(line.outcome for line in self.race.expects) - {VALID, UNAVAILABLE, CLIENT_ERROR}
+
     def topology(self) -> Topology:
         given = Given(
             system=self.system.partition(":")[0],
@@ -92,6 +97,7 @@ class Order:
             "affected": self.race.affected,
             "fixed": self.race.fixed,
             "references": list(self.race.references),
+            "quotes": list(self.race.quotes),
             "story": self.race.story,
         }
 
@@ -159,6 +165,8 @@ def spec_of(order: Order, *, backend: str, seed: int | None, settings: Mapping[s
             "name": race.name,
             "system": order.system,
             "metadata_version": order.metadata_version,
+            "features": dict(topology.features),
+            "quorum": str(topology.quorum),
             "controllers": len(topology.controllers),
             "brokers": len([plan for plan in topology.nodes if ServerRole.BROKER in plan.roles]),
             "combined": combined,
@@ -204,20 +212,29 @@ def _topic(topic: Any) -> dict[str, Any]:
     return {"name": topic.name, "config": dict(topic.config), **places}
 
 
-def as_expected(line: Expectation | None, verdict: Verdict) -> bool | None:
+def as_expected(line: Expectation | None, verdict: Verdict, shows: Collection[str] = ()) -> bool | None:
     """Did it come as stated beforehand? None where nothing was stated, or nothing can be said about the system.
 
-    A client-error race is as expected when it ends valid or with whatever anomaly: the client was told.
+    shows: anomaly types that the race's table names (Order.shows). One of them counts although it may be information only, as
+    epoch-inflation is, which leaves a run valid.
     """
     if line is None or verdict.status not in (Status.JUDGED, Status.NO_DATA):
         return None
-    types = anomaly_types(verdict)
+    types = anomaly_types(verdict, shows)
+    if line.outcome == CLIENT_ERROR:
+        return verdict.verdict in (Validity.VALID, Validity.INVALID)
     if line.outcome == VALID:
-        return verdict.verdict == Validity.VALID
+        return verdict.verdict == Validity.VALID and not types
     if line.outcome == UNAVAILABLE:
         return verdict.counts is not None and verdict.counts.lost == 0 and verdict.verdict != Validity.VALID
-    return verdict.verdict == Validity.INVALID and line.outcome in types
+    return verdict.verdict in (Validity.INVALID, Validity.VALID) and line.outcome in types
 
 
-def anomaly_types(verdict: Verdict, severities: Sequence[str] = ("violation",)) -> list[str]:
-    return [found.type for found in verdict.anomalies if found.severity in severities]
+def anomaly_types(verdict: Verdict, shows: Collection[str] = ()) -> list[str]:
+    """Violations, and what is information only among the types that a race is there to show."""
+    return [
+        found.type
+        for found in verdict.anomalies
+        if found.severity == Severity.VIOLATION
+        or (found.severity == Severity.INFORMATION and found.type in shows and not found.expected)
+    ]

@@ -22,7 +22,6 @@ from harness.deployment import DRIVER
 from harness.history.recorder import JournalRecorder
 from harness.history.rows import RowRecorder
 from harness.history.tables import STEPS_TABLE
-from nemesis.fault import FaultRow
 from nemesis.journal import HealJournal
 from nemesis.races.books import FaultBook, NotReached, StepBook
 from nemesis.races.client import Client, ClientDied, CommandFailed
@@ -59,21 +58,26 @@ class Performance:
         assert self._deployment.order is not None
         self.order = self._deployment.order
         deployment = self._deployment
-        named = {"run": deployment.run, "clock": deployment.backend.clock}
+        run, clock = deployment.run, deployment.backend.clock
         journal = HealJournal(deployment.directory / "heal.jsonl")
-        self._steps = RowRecorder(deployment.journal, STEPS_TABLE, writer=DRIVER, **named)
+        self._steps = RowRecorder(deployment.journal, STEPS_TABLE, run=run, clock=clock, writer=DRIVER)
         self._raw: list[RawClient] = []
         self._recorder: JournalRecorder | None = None
         self._began_ns = time.monotonic_ns()
         self._ended, self._said = 0, ""  # steps so far, and what the script said last
         self._clients = {name: self._client(index, name) for index, name in enumerate(deployment.cluster.clients)}
-        self._book = StepBook(record=self._step, now_ns=time.monotonic_ns, **named)
+        self._book = StepBook(run=run, clock=clock, record=self._step, now_ns=time.monotonic_ns)
         self._on = RaceStage(
             cluster=deployment.cluster,
             gate=deployment.gate,
             steps=self._book,
             faults=FaultBook(
-                record=self._fault, now_ns=time.monotonic_ns, begin=journal.begin, end=journal.end, **named
+                run=run,
+                clock=clock,
+                record=deployment.record_fault,
+                now_ns=time.monotonic_ns,
+                begin=journal.begin,
+                end=journal.end,
             ),
             clients=self._clients,
             raw=self._raw_client,
@@ -99,6 +103,7 @@ class Performance:
         self._stage.line.send(type="say", text=" · ".join(filter(None, [f"{self._ended} steps", self._said])))
 
     async def _script(self) -> None:
+        self._deployment.cluster.follow_metadata()
         await asyncio.gather(*(client.start() for client in self._clients.values()))
         await self._on.prepare()
         parameters = {name: getattr(self.order.parameters, name) for name in type(self.order.parameters).model_fields}
@@ -109,9 +114,9 @@ class Performance:
         try:
             await script
         except NotReached as missed:
-            self._stage.spoil(str(missed), str(Status.NOT_REACHED))
+            self._stage.spoil(f"{missed.text}; instead: {missed.seen}", str(Status.NOT_REACHED))
         except CommandFailed as failed:
-            self._stage.spoil(f"not reached: a client could not go on: {failed}", str(Status.NOT_REACHED))
+            self._stage.spoil(f"a client could not go on: {failed}", str(Status.NOT_REACHED))
         except TimeoutError:
             self._stage.spoil(f"the script took longer than {self.order.race.limit_s:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a script raises, the run is healed, drained and judged
@@ -195,6 +200,3 @@ class Performance:
             status=str(row.status),
             frame=row.message is not None,
         )
-
-    def _fault(self, row: FaultRow) -> None:
-        self._deployment.record_fault(row)

@@ -49,17 +49,22 @@ def settings_table() -> Iterator[str]:
     whole = schema()
     yield "| setting | default | meaning |"
     yield "|---|---|---|"
-    yield from _rows(whole, whole, "")
+    yield from _rows(whole, whole, "", {})
 
 
-def _rows(whole: dict[str, Any], model: dict[str, Any], prefix: str) -> Iterator[str]:
+def _rows(whole: dict[str, Any], model: dict[str, Any], prefix: str, told: dict[int, str]) -> Iterator[str]:
+    """What was told before (`told`: model -> its setting) is referred to: `until` has what `when` has, and triggers combine triggers."""
+    told[id(model)] = prefix.rstrip(".[]")
     for name, setting in model.get("properties", {}).items():
         default = json.dumps(setting["default"]) if "default" in setting else ""
-        below = list(_models(whole, setting))
-        shown = "" if below else f"`{default}`" if default else "required" if name in model.get("required", []) else ""
-        yield f"| `{prefix}{name}` | {shown} | {setting.get('description', '')} |"
-        for found, many in below:
-            yield from _rows(whole, found, f"{prefix}{name}{'[]' if many else ''}.")
+        models = list(_models(whole, setting))
+        before = [told[id(found)] for found, _ in models if id(found) in told]
+        shown = "" if models else f"`{default}`" if default else "required" if name in model.get("required", []) else ""
+        meaning = "; as ".join([setting.get("description", ""), *(f"`{path}`" for path in before)])
+        yield f"| `{prefix}{name}` | {shown} | {meaning} |"
+        for found, many in models:
+            if id(found) not in told:
+                yield from _rows(whole, found, f"{prefix}{name}{'[]' if many else ''}.", told)
 
 
 def _models(whole: dict[str, Any], setting: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:

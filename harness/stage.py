@@ -83,6 +83,8 @@ class Stage:
         finally:
             async with self.phase("collect"):
                 await self.deployment.close()
+            for note in self.deployment.notes:
+                self.line.send(type="note", text=note)
             if self.deployment.choices.misfits:
                 count = len(self.deployment.choices.misfits)
                 self.line.send(type="note", text=f"{count} replayed choices did not fit and were drawn anew")

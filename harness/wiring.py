@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 from harness.spec import Spec
 from nemesis.kinds import find
 from nodes.backend import Capability
@@ -9,16 +11,24 @@ from nodes.backend import Capability
 
 def wants_gate(spec: Spec) -> bool:
     """`auto`: when a fault, or somebody who says `wire_clients`, needs it."""
-    return spec.wire == "on" or (spec.wire == "auto" and (spec.wire_clients or bool(_wire_faults(spec))))
+    return spec.wire == "on" or (
+        spec.wire == "auto" and (spec.wire_clients or bool(_wire_faults(spec) or spec.nemesis.watched))
+    )
 
 
 def wants_clients(spec: Spec) -> bool:
-    return spec.wire_clients or any(settings.get("clients") for _, settings in _wire_faults(spec))
+    clients = [f"w{number}" for number in range(1, spec.workload.clients + 1)]
+    watched = [seen.source for seen in spec.nemesis.watched if seen.source is not None]
+    return (
+        spec.wire_clients
+        or any(settings.get("clients") for _, settings in _wire_faults(spec))
+        or any(fnmatchcase(name, source) for name in clients for source in watched if source != "*")
+    )
 
 
 def refusal(spec: Spec, capabilities: frozenset[Capability]) -> str | None:
     """Why this run cannot have what it asks of the gate; None when it can."""
-    names = sorted({name for name, _ in _wire_faults(spec)})
+    names = sorted({name for name, _ in _wire_faults(spec)} | ({"a trigger"} if spec.nemesis.watched else set()))
     if spec.wire == "off" and names:
         return f"wire: off, but {', '.join(names)} need{'s' if len(names) == 1 else ''} the wire gate; leave `wire` out"
     if wants_gate(spec) and Capability.WIRE not in capabilities:

@@ -29,7 +29,7 @@ from nemesis.schedule import PlannedFault
 from nemesis.settings import NemesisSettings
 from nemesis.stage import Stage
 from nemesis.targets import parse
-from nemesis.triggers import Life, wait_for
+from nemesis.triggers import Life, Scene, first, wait_for
 
 RETRY_S = 1.0
 WATCH_S = 0.25
@@ -74,16 +74,16 @@ class Nemesis:
         settings: NemesisSettings,
         journal: HealJournal,
         reports: Reports,
-        acknowledged: Callable[[], int] = lambda: 0,
+        counted: Callable[[str], int] = lambda name: 0,
     ) -> None:
         self.on = on
         self.plan = list(plan)
         self.settings = settings
         self.journal = journal
         self.reports = reports
-        self.acknowledged = acknowledged
         self.outcome = Outcome()
         self.lives = {planned.fault: Life() for planned in plan}
+        self.scene = Scene(on=on, lives=self.lives, counted=counted)
         self.rows: dict[int, FaultRow] = {}
         self.active: dict[int, FaultKind] = {}  # in the order in which they were injected
         self._free = asyncio.Event()
@@ -162,7 +162,7 @@ class Nemesis:
         if planned.at_s is not None:
             await asyncio.sleep((self._at_ns(planned.at_s) - self.reports.now_ns()) / 1e9)
         if planned.when is not None:
-            await wait_for(planned.when, self.on, self.lives, self.acknowledged)
+            await wait_for(planned.when, self.scene)
         await asyncio.sleep(planned.delay_s)
 
     async def _turn(self) -> None:
@@ -245,16 +245,10 @@ class Nemesis:
             waits.append(asyncio.sleep(planned.duration_s))
         if planned.until is not None:
             before = self.lives[planned.fault].before
-            waits.append(wait_for(planned.until, self.on, self.lives, self.acknowledged, before))
+            waits.append(wait_for(planned.until, self.scene, before))
         if not waits:
             await asyncio.Event().wait()
-        tasks = [asyncio.ensure_future(wait) for wait in waits]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            await _abandon(tasks)
+        await first(*waits)
 
     # healing
 

@@ -13,13 +13,15 @@ The life of a planned fault is in `nemesis/runner.py`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from nemesis.kinds import find
-from nemesis.settings import FaultChoice, Mix, NemesisSettings, Step, When
-from nemesis.targets import UnknownRule, parse, validate
+from nemesis.settings import FaultChoice, Mix, NemesisSettings, Step
+from nemesis.targets import UnknownRule, client_names, parse, validate
+from nemesis.when import When, parts_of
 from nodes.backend import Capability
 from nodes.topology import Topology
 
@@ -40,7 +42,7 @@ class PlannedFault:
     draw: int  # decides ties when the rule is resolved
     settings: dict[str, Any]  # of the kind, nothing left to chance
     at_s: float | None = None  # from the start of the faults; None: `when` says
-    when: dict[str, Any] | None = None  # nemesis.settings.When
+    when: dict[str, Any] | None = None  # nemesis.when.When
     delay_s: float = 0.0  # after `when` held
     duration_s: float | None = None  # None: until `until` holds, or the end
     until: dict[str, Any] | None = None
@@ -111,11 +113,12 @@ def _step(number: int, step: Step, steps: Sequence[Step], topology: Topology, rn
 def _condition(when: When | None, steps: Sequence[Step], where: str, topology: Topology) -> dict[str, Any] | None:
     if when is None:
         return None
-    written = when.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for reference in ("after", "healed"):
-        if isinstance(name := written.get(reference), str):
-            written[reference] = [step.as_ for step in steps].index(name)
-    _check(written, where, topology)
+    written = when.plain()
+    names = [step.as_ for step in steps]
+    for part in parts_of(written):
+        assert isinstance(part, dict)
+        part.update({key: names.index(part[key]) for key in ("after", "healed") if isinstance(part.get(key), str)})
+        _check(part, where, topology)
     return written
 
 
@@ -134,16 +137,27 @@ def _chosen(number: int, choice: FaultChoice, where: str, topology: Topology, rn
     return PlannedFault(fault=number, kind=choice.fault, rule=rule, draw=rng.getrandbits(32), settings=settings)
 
 
-def _check(when: dict[str, Any], where: str, topology: Topology) -> None:
+def _check(when: Mapping[str, Any], where: str, topology: Topology) -> None:
+    """What one part of a trigger names is there."""
     brokers = [node.name for node in topology.brokers]
-    named = [when[key] for key in ("fenced", "unfenced") if key in when]
+    named = [when[key] for key in ("fenced", "unfenced", "contains") if key in when]
     named += when["is"] if isinstance(when.get("is"), list) else []
     for name in named:
         if name not in brokers:
             raise ImpossiblePlan(f"nemesis {where}: {name!r} is no broker here; there are {', '.join(brokers)}")
-    for key in ("leader_changed", "isr_of"):
-        if key in when:
+    servers = [node.name for node in topology.nodes]
+    if "log" in when and when["log"]["node"] not in servers:
+        raise ImpossiblePlan(
+            f"nemesis {where}: {when['log']['node']!r} is no server here; there are {', '.join(servers)}"
+        )
+    for key in ("source", "destination"):
+        pattern = when.get("message", {}).get(key)
+        known = [*servers, *(client_names(topology) if key == "source" else ())]
+        if pattern is not None and not any(fnmatchcase(name, pattern) for name in known):
+            raise ImpossiblePlan(f"nemesis {where}: {key} {pattern!r} is nobody here; there are {', '.join(known)}")
+    for partition in (when.get("leader_changed"), when.get("isr_of"), when.get("high_watermark", {}).get("of")):
+        if partition is not None:
             try:
-                validate(parse(f"leader of {when[key]}"), topology)
+                validate(parse(f"leader of {partition}"), topology)
             except UnknownRule as unknown:
                 raise ImpossiblePlan(f"nemesis {where}: {unknown}") from None

@@ -17,15 +17,7 @@
 A name of a fault is a registered kind (`kill`), or a partition with its shape (`partition-halves`). Whatever else is written beside `fault`
 and `target` are settings of that kind. A step that has neither `for` nor `until` stays until the faults end.
 
-`when` and `until` hold when all that they name was observed, in this order, each counted from the moment the one before it held:
-
-    after: followers             the fault of that step (its `as`, or its number from 0) is active
-    healed: followers            ... or was healed
-    leader_changed: log-0        since just before the fault of `after`, or before the step's own in `until`
-    isr_of: log-0, is: 1         so many members; or is: [b1, b2], exactly these
-    fenced: b1                   out of the cluster's metadata
-    unfenced: b1
-    acknowledged: 500            so many more records were acknowledged
+What `when` and `until` may say is in nemesis/when.py.
 """
 
 from __future__ import annotations
@@ -37,7 +29,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from nemesis.durations import Seconds
 from nemesis.kinds import UnknownKind, find
 from nemesis.partitions import Shape
-from nemesis.targets import UnknownRule, parse, topic_partition
+from nemesis.targets import UnknownRule, parse
+from nemesis.when import Seen, When
 
 
 def _span(value: object) -> object:
@@ -100,32 +93,6 @@ def _in_words(fault: str, settings: type[BaseModel], invalid: ValidationError) -
         else:
             wrong.append(f"{where} of {fault} is {error['input']!r}: {error['msg']}")
     return "; ".join(wrong)
-
-
-class When(_Section):
-    after: int | str | None = Field(None, description="that step's fault is active")
-    healed: int | str | None = Field(None, description="that step's fault was healed")
-    leader_changed: str | None = Field(None, description="this partition got another leader")
-    isr_of: str | None = Field(None, description="this partition's isr is as `is` says")
-    is_: int | list[str] | None = Field(None, alias="is", description="number of members, or the names of all of them")
-    fenced: str | None = Field(None, description="this broker left the cluster's metadata")
-    unfenced: str | None = Field(None, description="this broker is in the cluster's metadata")
-    acknowledged: int | None = Field(None, gt=0, description="so many more records were acknowledged")
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if (self.isr_of is None) != (self.is_ is None):
-            raise ValueError("isr_of and is belong together: {isr_of: log-0, is: 1}")
-        if all(getattr(self, name) is None for name in type(self).model_fields):
-            raise ValueError(f"names nothing to wait for; there are {', '.join(names_of(type(self)))}")
-        for partition in (self.leader_changed, self.isr_of):
-            if partition is not None:
-                topic_partition(partition)
-        return self
-
-
-def names_of(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 class Step(FaultChoice):
@@ -191,12 +158,19 @@ class NemesisSettings(_Section):
             raise ValueError(f"two steps have the same `as`: {', '.join(names)}")
         for number, step in enumerate(steps):
             for when in (step.when, step.until):
-                for reference in (when.after, when.healed) if when else ():
+                references = [name for part in (when.parts() if when else ()) for name in (part.after, part.healed)]
+                for reference in references:
                     if reference is not None and reference not in (*names, *range(len(steps))):
                         raise ValueError(
                             f"step {number} waits for step {reference!r}; there are 0 to {len(steps) - 1}"
                             + (f" and {', '.join(names)}" if names else "")
                         )
+
+    @property
+    def watched(self) -> list[Seen]:
+        """Messages that triggers wait for."""
+        whens = [when for step in self.steps for when in (step.when, step.until) if when is not None]
+        return [part.message for when in whens for part in when.parts() if part.message is not None]
 
     @property
     def steps(self) -> list[Step]:

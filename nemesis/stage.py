@@ -1,15 +1,17 @@
 """What a fault may do to a cluster: the part of `nodes/cluster.py` that the nemesis uses, so that faults can be tried in memory.
 
-The names are those of `nodes.cluster.Cluster`; with its gate (nemesis/wire/cluster.py) it is one such stage. Verbs take a node's name and return when their effect is there.
+The names are those of `nodes.cluster.Cluster`; with its gate (nemesis/wire/cluster.py) it is one such stage. Verbs take a node's name and
+return when their effect is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from nemesis.wire.gate import Gate
 from nodes.backend import Capability
+from nodes.metadata import MetadataView
 from nodes.network import Network
 from nodes.node import Node
 from nodes.topology import Topology
@@ -40,6 +42,14 @@ class Stage(Protocol):
         ...
 
     async def view(self) -> ClusterView: ...
+    async def metadata_told(self, met: Callable[[MetadataView], bool]) -> MetadataView:
+        """Until the controllers' metadata log tells it; never, where there is no such log. No deadline of its own."""
+        ...
+
+    async def high_watermark(self, topic: str, partition: int) -> int | None:
+        """As the partition's leader tells it, None when nobody does."""
+        ...
+
     async def answers(self, name: str) -> bool:
         """Does the node answer a request of its own protocol, within a second or so?"""
         ...

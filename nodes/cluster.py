@@ -15,14 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from nodes import administration, inquiry
+from nodes import administration, inquiry, metadata
 from nodes.backend import Backend, Capability
 from nodes.changes import changes
 from nodes.claims import Claims
 from nodes.event import Event, EventKind
+from nodes.metadata import MetadataView
+from nodes.metadata_row import MetadataRow
+from nodes.metadata_watch import MetadataWatch
 from nodes.network import Network
 from nodes.node import Gone, Node, NodeError
 from nodes.observer import Observer, Seat
@@ -51,11 +55,17 @@ class Cluster:
     nodes: dict[str, Node]  # servers by name
     clients: dict[str, Node]
     on_event: Callable[[Event], None]
+    on_metadata: Callable[[MetadataRow], None] = lambda row: (
+        None
+    )  # told every row of the controllers' logs, once followed
     versions: dict[str, str] = field(default_factory=dict)  # current version per node, for rolling upgrades
 
     def __post_init__(self) -> None:
         addresses = {name: node.address for name, node in self.nodes.items()}
         self.observer = Observer(self.topology, addresses, self._looked)
+        self.metadata_watch = MetadataWatch(
+            {plan.name: partial(self._follow, plan.name) for plan in self.topology.controllers}, self.on_metadata
+        )
         self.deaths: dict[str, str] = {}  # how a node that died by itself did, until it is started again
         self._ended: set[str] = set()  # nodes that a verb is ending or has ended
         self._starting: set[str] = set()
@@ -205,6 +215,14 @@ class Cluster:
         """Where a broker's own copy of a partition ends; None when it has none. Unreachable when it does not answer."""
         return await inquiry.log_end(self, topic, partition, on=on)
 
+    async def high_watermark(self, topic: str, partition: int) -> int | None:
+        """As the partition's leader tells it; None when nobody does."""
+        try:
+            told = await self.offset(topic, partition)
+        except (NotReached, Unreachable):
+            return None
+        return told.offset if told.error == "NONE" else None
+
     async def coordinator_of(self, key: str, *, group: bool = False, deadline: float = 30) -> str:
         """Name of the broker that coordinates a transactional id (or a group)."""
         return await inquiry.coordinator_of(self, key, group=group, deadline=deadline)
@@ -231,8 +249,7 @@ class Cluster:
                 return view
             left = until - time.monotonic()
             if left <= 0:
-                died = "".join(f"; {name} {how}" for name, how in self.deaths.items())
-                raise NotReached(f"{what}: not within {deadline:g} s; {describe(view)}{died}")
+                raise NotReached(f"{what}: not within {deadline:g} s; {describe(view)}{self._died()}")
             await self.observer.looked(min(left, 0.25))
 
     async def ready(self, names: Iterable[str], *, deadline: float) -> None:
@@ -270,10 +287,47 @@ class Cluster:
             what="the cluster recovered",
         )
 
+    def _died(self) -> str:
+        return "".join(f"; {name} {how}" for name, how in self.deaths.items())
+
+    # the metadata log
+    @property
+    def metadata(self) -> MetadataView:
+        """The latest state that a controller's log tells; following begins with the first look, so that one sees nothing yet."""
+        self.follow_metadata()
+        return self.metadata_watch.latest
+
+    def follow_metadata(self) -> None:
+        """Read the controllers' logs from now on, from their beginning. Fine when they are followed already."""
+        if not self.metadata_watch.started:
+            self.metadata_watch.start()
+
+    async def wait_metadata(
+        self, predicate: Callable[[MetadataView], bool], *, deadline: float, what: str
+    ) -> MetadataView:
+        """Until the metadata log tells it, noticed within about 50 ms; NotReached after `deadline` seconds says what it told instead."""
+        try:
+            async with asyncio.timeout(deadline):
+                return await self.metadata_told(predicate)
+        except TimeoutError:
+            seen = metadata.describe(self.metadata_watch.latest)
+            raise NotReached(f"{what}: not within {deadline:g} s; {seen}{self._died()}") from None
+
+    async def metadata_told(self, met: Callable[[MetadataView], bool]) -> MetadataView:
+        """The same without a deadline."""
+        self.follow_metadata()
+        return await self.metadata_watch.wait(met)
+
+    def _follow(self, name: str) -> AsyncIterator[Sequence[MetadataRow]]:
+        return self.system.follow_metadata(self.nodes[name], run=self.run, clock=self.backend.clock)
+
     # administration
-    async def create_topic(self, topic: Topic, *, deadline: float = 30) -> None:
-        """Create it and wait until every broker's own view shows all its partitions led and in sync."""
-        await administration.create_topic(self, topic, deadline=deadline)
+    async def create_topic(self, topic: Topic, *, deadline: float = 30, whole: bool = True) -> None:
+        """Create it and wait until every broker's own view shows all its partitions led and in sync.
+
+        whole=False, where brokers are away: until those that answer show them led.
+        """
+        await administration.create_topic(self, topic, deadline=deadline, whole=whole)
 
     async def delete_topic(self, name: str, *, deadline: float = 30) -> None:
         """Delete it and wait until no broker shows it."""
@@ -292,10 +346,11 @@ class Cluster:
     async def close(self) -> None:
         """Stop watching. The nodes are the backend's."""
         await self.observer.close()
-        for event in self._claims.ended():
-            self.on_event(event)
+        await self.metadata_watch.close()
         for connection in self._connections:
             connection.close()
+        for event in self._claims.ended():
+            self.on_event(event)
         for task in self._guards.values():
             task.cancel()
         await asyncio.gather(*self._guards.values(), return_exceptions=True)

@@ -10,6 +10,7 @@ from nodes import administration
 from nodes.backend import Backend
 from nodes.cluster import Cluster
 from nodes.event import Event
+from nodes.metadata_row import MetadataRow
 from nodes.node import Node, NodeRequest, Role
 from nodes.system import System, SystemUnavailable
 from nodes.topology import Topology
@@ -24,6 +25,7 @@ async def deploy(
     system: System,
     backend: Backend,
     on_event: Callable[[Event], None],
+    on_metadata: Callable[[MetadataRow], None] | None = None,
     progress: Callable[[str], None] = lambda _: None,
     deadline: float = 120,
     before_start: Callable[[Cluster], Awaitable[None]] | None = None,
@@ -31,6 +33,7 @@ async def deploy(
 ) -> Cluster:
     """Add all nodes to an opened backend, start the servers, wait until every broker lists all, create the topics.
 
+    on_metadata: told every row of the controllers' logs; None: they are followed only when somebody asks (nodes/cluster.py).
     Returns a watched cluster (end it with `close`). SystemUnavailable or NotReached says which node did not come up and why; what was
     started then is the backend's to remove. `before_start` is called when all nodes are there and nothing runs in them yet; `kind`: a
     subclass of Cluster to make.
@@ -49,8 +52,11 @@ async def deploy(
         nodes=_by_name(servers),
         clients=_by_name(clients),
         on_event=on_event,
+        on_metadata=on_metadata or (lambda row: None),
     )
     try:
+        if on_metadata is not None:
+            cluster.follow_metadata()
         if before_start is not None:
             await before_start(cluster)
         await _bring_up(cluster, progress, deadline)

@@ -74,6 +74,23 @@ class Completed:
     stderr: bytes
 
 
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """How far a file was read, and which file it was (None: none yet)."""
+
+    identity: int | None = None
+    position: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tail:
+    """What a file holds beyond a mark. `start` is where `content` begins: the mark's position, or 0 of another or a shorter file."""
+
+    mark: Mark  # to ask with the next time; Mark() when there is no file
+    start: int
+    content: bytes
+
+
 class Node(Protocol):
     name: str
     address: str  # IPv4 by which the other nodes of the run and the harness's observers reach it
@@ -119,6 +136,10 @@ class Node(Protocol):
 
     async def write(self, path: str, content: bytes) -> None: ...
     async def read(self, path: str) -> bytes: ...
+    async def tail(self, path: str, since: Mark = Mark(), *, limit: int = 1 << 20) -> Tail:
+        """What was added to a file since a mark, at most `limit` bytes; cheap when nothing was. A missing file is no error."""
+        ...
+
     async def exists(self, path: str) -> bool: ...
     async def list(self, path: str) -> list[str]:
         """Every file below a directory, relative to it, sorted; empty when it does not exist."""

@@ -6,12 +6,13 @@ A node's disk is home-relative `data/`; configuration `etc/`; logs `log/`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from nodes.backend import Requirement
+from nodes.metadata_row import MetadataRow
 from nodes.node import Node, NodeRequest
 from nodes.topology import NodePlan, Topology
 
@@ -74,6 +75,18 @@ class System(Protocol):
 
     def metadata_level(self, version: str) -> int:
         """Level of a metadata.version by name ("3.9", "3.5-IV1"). ValueError names what is not one."""
+        ...
+
+    def follow_metadata(self, node: Node, *, run: str, clock: str) -> AsyncIterator[Sequence[MetadataRow]]:
+        """A controller's copy of the metadata log as rows, while it grows, until the iterator is closed.
+
+        In the order of the log, some rows at a time, soon (50 ms) after they are in the file. An empty sequence: what follows is told from
+        the log's beginning, at first and whenever it was cut or replaced. A system without such a log yields nothing.
+        """
+        ...
+
+    def collected_metadata(self, directory: Path, *, run: str, clock: str, node: str) -> Iterator[MetadataRow]:
+        """The same, complete, from what `collect` copied to `nodes/<name>/`; SystemUnavailable when it cannot be read."""
         ...
 
     async def collect(self, node: Node, to: Path) -> None:

@@ -39,6 +39,8 @@ class ClusterView:
     brokers: frozenset[int]  # unfenced broker ids
     partitions: Mapping[tuple[str, int], PartitionView]
     controller: str | None  # name of the active controller, None: unknown
+    claims: Mapping[str, int] = field(default_factory=dict)  # controller that says that it is the active one -> epoch
+    places: Mapping[str, int] = field(default_factory=dict)  # node -> metadata log end, as the active controller knows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,7 @@ def merge(
 
     names: node id -> name; offsets: the last known places in the metadata log, for when no controller answers.
     """
+    quorums = list(quorums)
     active = max(quorums, key=lambda answer: answer.epoch, default=None)
     places = {**offsets, **(active.offsets if active else {})}
     furthest = max((places.get(one.id, -1) for one in brokers.values()), default=-1)
@@ -88,6 +91,8 @@ def merge(
         brokers=best.brokers if best else frozenset(),
         partitions={key: _believed(key, best, ranked) for key in best.partitions} if best else {},
         controller=names.get(active.leader) if active else None,
+        places={names[id]: offset for id, offset in active.offsets.items() if id in names} if active else {},
+        claims={names[answer.leader]: answer.epoch for answer in quorums if answer.leader in names},
     )
 
 

@@ -164,4 +164,10 @@ def _end(evidence: Evidence) -> Iterator[str]:
             yield f"Seen besides: {explain.counted(anomaly.type, anomaly.count)}. Information: it breaks no promise."
     yield from verdict.unjudged[:2]
     if verdict.verdict == Validity.VALID and not stuck:
-        yield "In the end every acknowledged record was there, and nothing that was checked went wrong."
+        besides = [
+            explain.counted(anomaly.type, anomaly.count)
+            for anomaly in verdict.anomalies
+            if anomaly.severity == Severity.INFORMATION and not anomaly.expected and anomaly.type != "unavailable"
+        ]
+        rest = f"but {', '.join(besides)}" if besides else "and nothing that was checked went wrong"
+        yield f"In the end every acknowledged record was there, {rest}."

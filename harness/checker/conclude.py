@@ -238,8 +238,10 @@ def _overall(results: Sequence[CheckResult], counts: Counts) -> tuple[str, str, 
 
 
 def _with_ending(facts: RunFacts, validity: str, status: str, reason: str | None) -> tuple[str, str, str | None]:
-    """How the run itself ended, put over what its history says: a broken run is never valid, a proof of loss stays one."""
-    if facts.status not in (Status.HARNESS_ERROR, Status.HANG, Status.INTERRUPTED):
+    """How the run itself ended, put over what its history says: a broken run, or a race that was not reached, is never valid;
+    a proof of loss stays one.
+    """
+    if facts.status not in (Status.HARNESS_ERROR, Status.HANG, Status.INTERRUPTED, Status.NOT_REACHED):
         return validity, status, reason
     if facts.status != Status.INTERRUPTED and validity == Validity.VALID:
         validity = Validity.UNKNOWN

@@ -120,7 +120,7 @@ class MessageRecorder:
             "run": pa.repeat(self._run, len(rows)),
             "clock": pa.repeat(self._clock, len(rows)),
             "direction": self._directions.take(pa.array(rows["is_response"])),
-            "api_name": pa.array([_name(int(api)) for api in apis]).take(pa.array(places)),
+            "api_name": pa.array([api_name(int(api)) for api in apis]).take(pa.array(places)),
             "answers": pa.array(rows["answers"], mask=rows["answers"] < 0),
             "out_ns": pa.array(rows["out_ns"], mask=rows["out_ns"] < 0),
             "fields": pa.array(fields, pa.string()),
@@ -132,10 +132,6 @@ class MessageRecorder:
             ],
             schema=MESSAGES,
         )
-
-
-def _name(api: int) -> str:
-    return "opaque" if api < 0 else api_name(api)
 
 
 def merge_messages(path: Path, emit: Callable[[pa.RecordBatch], None]) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nemesis.races.raw import RawClient
 
 USUAL = "p"
+TRANSACTION_S = 30  # seconds after which a record of a transaction is given up; librdkafka wants less than its 60 s
 ENDS_WITHIN = 30.0  # seconds for a commit or an abort
 Need = Literal["all", "any", "nothing"]
 
@@ -125,7 +126,9 @@ class Actors:
         settings: Mapping[str, Any] | None = None,
         within: float = 30.0,
     ) -> Producer:
-        made = {"acks": "all", "linger_ms": 0, "producers": 1, **(settings or {})}
+        made: dict[str, Any] = {"acks": "all", "linger_ms": 0, "producers": 1}
+        made |= {"delivery_timeout_ms": TRANSACTION_S * 1000} if transactional_id else {}
+        made |= settings or {}
         await client.tell("producer", name=name, settings=made, transactional_id=transactional_id, within=within)
         return Producer(name, client, self._steps)
 

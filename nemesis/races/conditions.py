@@ -2,21 +2,24 @@
 
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
+    resigned("c1")                    behind("c3") >= 2                active_controller().is_one_of("c2", "c3")
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
-    all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)
+    all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)     elapsed(4)
 
+More are in nemesis/races/asked.py: offsets, transactions, what a controller has on its disk.
 Nodes are named as everywhere in a script ("b1"); what is seen is told the same way. A look must be quick: it is asked
 again until it holds or the deadline of `on.until` has passed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from nodes.node import Gone, Running
 from nodes.view import ClusterView, PartitionView
@@ -34,6 +37,8 @@ class Sighting(NamedTuple):
 
 class Eyes(Protocol):
     """What a look may use."""
+
+    cluster: Any  # nodes.cluster.Cluster, for what only it can ask
 
     async def view(self) -> ClusterView: ...
     def name_of(self, id: int) -> str: ...
@@ -63,7 +68,7 @@ class Quantity:
     def _is(self, text: str, holds: Callable[[object], bool], also: object = None) -> Condition:
         async def look(eyes: Eyes) -> Sighting:
             value = await self._read(eyes)
-            return Sighting(value is not _UNKNOWN and holds(value), f"{self._name} is {_words(value)}")
+            return Sighting(value is not UNKNOWN and holds(value), f"{self._name} is {_words(value)}")
 
         named = tuple(also) if isinstance(also, (set, frozenset)) else (also,)
         nodes = (*self._nodes, *(one for one in named if isinstance(one, str)))
@@ -78,6 +83,9 @@ class Quantity:
     def __ge__(self, least: int) -> Condition:
         return self._is(f"is at least {least}", lambda value: isinstance(value, int) and value >= least)
 
+    def is_one_of(self, *wanted: str) -> Condition:
+        return self._is(f"is {' or '.join(wanted)}", lambda value: value in wanted, frozenset(wanted))
+
     def contains(self, name: str) -> Condition:
         return self._is(f"contains {name}", lambda value: isinstance(value, Set) and name in value, name)
 
@@ -87,7 +95,7 @@ class Quantity:
     __hash__ = None  # type: ignore[assignment]  # compared for conditions, never looked up
 
 
-_UNKNOWN = object()  # nobody could say
+UNKNOWN = object()  # nobody could say
 
 
 def isr(topic: str, partition: int) -> Quantity:
@@ -95,7 +103,7 @@ def isr(topic: str, partition: int) -> Quantity:
 
     async def read(eyes: Eyes) -> object:
         known = await _partition(eyes, topic, partition)
-        return frozenset(map(eyes.name_of, known.isr)) if known else _UNKNOWN
+        return frozenset(map(eyes.name_of, known.isr)) if known else UNKNOWN
 
     return Quantity(f"the ISR of {topic}-{partition}", read)
 
@@ -105,7 +113,7 @@ def leader_of(topic: str, partition: int) -> Quantity:
 
     async def read(eyes: Eyes) -> object:
         known = await _partition(eyes, topic, partition)
-        return (eyes.name_of(known.leader) if known.leader >= 0 else None) if known else _UNKNOWN
+        return (eyes.name_of(known.leader) if known.leader >= 0 else None) if known else UNKNOWN
 
     return Quantity(f"the leader of {topic}-{partition}", read)
 
@@ -113,7 +121,7 @@ def leader_of(topic: str, partition: int) -> Quantity:
 def leader_epoch(topic: str, partition: int) -> Quantity:
     async def read(eyes: Eyes) -> object:
         known = await _partition(eyes, topic, partition)
-        return known.leader_epoch if known else _UNKNOWN
+        return known.leader_epoch if known else UNKNOWN
 
     return Quantity(f"the leader epoch of {topic}-{partition}", read)
 
@@ -125,6 +133,30 @@ def active_controller() -> Quantity:
         return (await eyes.view()).controller
 
     return Quantity("the active controller", read)
+
+
+def resigned(controller: str) -> Condition:
+    """It no longer says for itself that it is the active controller; one that is silent does not either."""
+
+    async def look(eyes: Eyes) -> Sighting:
+        claims = (await eyes.view()).claims
+        said = ", ".join(f"{name} (epoch {epoch})" for name, epoch in sorted(claims.items())) or "nobody"
+        return Sighting(controller not in claims, f"active by their own word: {said}")
+
+    return Condition(
+        text=f"{controller} does not say any more that it is the active controller", look=look, nodes=(controller,)
+    )
+
+
+def behind(node: str) -> Quantity:
+    """How many records of the metadata log a node has not asked for yet, as the active controller knows."""
+
+    async def read(eyes: Eyes) -> object:
+        view = await eyes.view()
+        end, place = view.places.get(view.controller or ""), view.places.get(node)
+        return UNKNOWN if end is None or place is None else end - place
+
+    return Quantity(f"what {node} misses of the metadata log", read, (node,))
 
 
 async def _partition(eyes: Eyes, topic: str, partition: int) -> PartitionView | None:
@@ -198,6 +230,18 @@ def answered(hold: Hold) -> Condition:
     return Condition(text=f"{hold.what} is answered", look=look, nodes=hold.nodes)
 
 
+def elapsed(seconds: float) -> Condition:
+    """So long since this was written down. For a fault whose length is the point ("a partition of 4 s"), never for hoping."""
+    clock = asyncio.get_running_loop().time
+    began = clock()
+
+    async def look(eyes: Eyes) -> Sighting:
+        passed = clock() - began
+        return Sighting(passed >= seconds, f"{passed:.1f} s have passed")
+
+    return Condition(text=f"{seconds:g} s have passed", look=look)
+
+
 def all_of(*conditions: Condition) -> Condition:
     return _joined(conditions, " and ", all)
 
@@ -218,7 +262,7 @@ def _joined(conditions: Sequence[Condition], word: str, rule: Callable[[Sequence
 
 
 def _words(value: object) -> str:
-    if value is _UNKNOWN:
+    if value is UNKNOWN:
         return "unknown"
     if isinstance(value, Set):
         return ", ".join(sorted(map(str, value))) or "empty"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from typing import Any
 
-from nemesis.stage import Stage as Cluster
 from nodes.node import ProcessState
 from nodes.view import ClusterView
 
@@ -17,15 +17,16 @@ FIRST_LINES_S = 0.3  # what a newly followed log gets to be read as far as it go
 class ClusterEyes:
     """The `Eyes` of conditions.py on a cluster. Logs are followed from the first time that somebody asks for them."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._names = {plan.id: plan.name for plan in cluster.topology.nodes}
+    def __init__(self, cluster: Any) -> None:
+        self.cluster = cluster
+        self._names: dict[int, str] = {plan.id: plan.name for plan in cluster.topology.nodes}
         self._ids = {name: id for id, name in self._names.items()}
         self._lines: dict[str, list[str]] = {}
         self._following: list[asyncio.Task[None]] = []
 
     async def view(self) -> ClusterView:
-        return await self._cluster.view()
+        seen: ClusterView = await self.cluster.view()
+        return seen
 
     def name_of(self, id: int) -> str:
         return self._names.get(id, f"broker {id}")
@@ -36,7 +37,8 @@ class ClusterEyes:
         return self._ids[name]
 
     async def state(self, name: str) -> ProcessState:
-        return await self._cluster.nodes[name].state()
+        state: ProcessState = await self.cluster.nodes[name].state()
+        return state
 
     async def log(self, name: str) -> Sequence[str]:
         if name not in self._lines:
@@ -46,7 +48,7 @@ class ClusterEyes:
         return self._lines[name]
 
     async def _follow(self, name: str) -> None:
-        async with aclosing(self._cluster.nodes[name].lines(SERVER_LOG)) as lines:  # type: ignore[type-var]  # a generator
+        async with aclosing(self.cluster.nodes[name].lines(SERVER_LOG)) as lines:
             async for line in lines:
                 self._lines[name].append(line)
 

@@ -46,7 +46,8 @@ class Links:
         """Heal these cuts, or all of them."""
         for number in cuts or tuple(self._cuts):
             text, pairs = self._cuts[number]
-            async with self._steps.step("heal", f"heal {text}", dict.fromkeys(name for pair in pairs for name in pair)):
+            nodes = tuple(dict.fromkeys(name for pair in pairs for name in pair))
+            async with self._steps.step("heal", f"heal {text}", nodes):
                 await self._heal(number)
 
     async def heal_all(self) -> None:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from nemesis.races.cells import Cell
 from nemesis.races.expectation import Expectation
 from nodes.topology import NodePlan, QuorumKind, ServerRole, Topic, Topology
 
@@ -93,7 +94,11 @@ class Race:
     recovery_s: float = 60.0  # how long to wait, after the script, for leaders and full ISRs
     limit_s: float = 180.0  # a script that takes longer hangs
     rolls_to: Callable[[Any], Sequence[str]] = lambda _: ()  # other versions that it starts nodes on
+    quotes: tuple[str, ...] = ()  # regular expressions (RE2): lines of the nodes' logs that the report quotes
     systems: tuple[str, ...] = ()  # what it is shown on: "kafka:3.4.1", "kafka:4.3.1@3.4"
+    also: tuple[Cell, ...] = ()  # further cells of the track record: other parameters than the variant
+    samples: tuple[Cell, ...] = ()  # what CI runs; empty: see nemesis/races/cells.py
+    tries: int = 5  # of each cell, for the track record
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -180,8 +185,12 @@ def cluster(
     clients: int = 1,
     config: Mapping[str, str] | None = None,
     quorum: QuorumKind = QuorumKind.STATIC,
+    features: Mapping[str, int] | None = None,
 ) -> Topology:
-    """Controllers c1.. (ids 101..), brokers b1.. (ids 1..) and clients w1.., with the configuration of races and `config` on top."""
+    """Controllers c1.. (ids 101..), brokers b1.. (ids 1..) and clients w1.., with the configuration of races and `config` on top.
+
+    features: levels at format time, {"eligible.leader.replicas.version": 0}.
+    """
     settings = {**CONFIG, **(config or {}), **given.config}
     shapes = [(f"c{n}", 100 + n, ServerRole.CONTROLLER) for n in range(1, controllers + 1)]
     shapes += [(f"b{n}", n, ServerRole.BROKER) for n in range(1, brokers + 1)]
@@ -195,6 +204,7 @@ def cluster(
         clients=clients,
         metadata_version=given.metadata_version,
         quorum=quorum,
+        features=features or {},
     )
 
 

@@ -41,6 +41,7 @@ class RawTransaction:
     coordinator: str
     op: int | None = None  # of the begin of the transaction that is open
     process: int = 0
+    ending: bool = False  # an EndTxn is on its way
     sequences: Counter[tuple[str, int]] | None = None
 
 
@@ -122,6 +123,12 @@ class RawClient:
                 )
             except Unreachable as silent:
                 told = logs.Produced(error="_TRANSPORT", base_offset=-1, message=str(silent))
+            if (
+                told.error not in (TAKEN, "_TRANSPORT")
+                and transaction is not None
+                and sent[topic, partition] == base + count
+            ):
+                sent[topic, partition] = base  # it left nothing behind: the next batch takes its place
             self._produced(ops, told, acks)
             now.seen = f"{told.error}, base offset {told.base_offset}" if told.error == TAKEN else told.error
             return told
@@ -219,17 +226,23 @@ class RawClient:
     async def end_transaction(
         self, transaction: RawTransaction, *, commit: bool, version: int = 3, connection: str = ""
     ) -> Ended:
-        """EndTxn; `transaction` goes on with what the coordinator answered (version 5 bumps the epoch)."""
-        verb = "commit" if commit else "abort"
+        """EndTxn; `transaction` goes on with what the coordinator answered (version 5 bumps the epoch).
+
+        May be sent again, on another `connection`, while the first waits for its answer: the first answer counts.
+        """
+        verb, begun = "commit" if commit else "abort", transaction.op
         text = f"{self.client_id} {verb}s its transaction (EndTxn v{version})"
         async with self._steps.step(verb, text, (self._node, transaction.coordinator)) as now:
             link = await self.connection(transaction.coordinator, connection)
+            if transaction.ending:
+                transaction.process = self._recorder.new_process()
+            transaction.ending = True
             op = self._recorder.invoke(
                 client=self.client_id,
                 kind=OpKind.COMMIT if commit else OpKind.ABORT,
                 phase=Phase.MAIN,
                 process=transaction.process,
-                transaction=transaction.op,
+                transaction=begun,
             )
             try:
                 ended = await transactions.end(
@@ -239,12 +252,15 @@ class RawClient:
                 ended = Ended(error="_TRANSPORT", writer=transaction.writer)
             done = ended.error == TAKEN
             self._recorder.complete(op, Outcome.OK if done else Outcome.INFO, error=None if done else ended.error)
+            now.seen = ended.error
+            if transaction.op != begun:
+                return ended
+            transaction.ending = False
             if not done:
                 transaction.process = self._recorder.new_process()
             if ended.writer.epoch != transaction.writer.epoch:
                 transaction.sequences = Counter()
             transaction.writer, transaction.op = replace(ended.writer), None
-            now.seen = ended.error
             return ended
 
     def close(self) -> None:

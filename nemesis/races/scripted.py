@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from nemesis.races.scripted_producer import ScriptedProducer
 from workloads import clients
@@ -115,26 +116,35 @@ class ScriptedClient:
         end = end if to is None else to
         offsets: list[int] = []
         values: list[str | None] = []
-        named = {"client": name, "phase": Phase.MAIN, "process": process, "topic": place.topic}
-        op = self._recorder.invoke(kind=OpKind.ASSIGN, partition=place.partition, **named)
+        invoke = partial(
+            self._recorder.invoke,
+            client=name,
+            phase=Phase.MAIN,
+            process=process,
+            topic=place.topic,
+            partition=place.partition,
+        )
+        op = invoke(kind=OpKind.ASSIGN)
         consumer.assign([TopicPartition(place.topic, place.partition, start)])
         self._recorder.complete(op, Outcome.OK)
         position = start
         while position < end and self._recorder.now_ns() < until:
-            op = self._recorder.invoke(kind=OpKind.POLL, partition=place.partition, **named)
+            op = invoke(kind=OpKind.POLL)
             try:
                 messages, failure = consumer.consume(settings.poll_records, 0.1), None
             except KafkaException as raised:
                 messages, failure = [], error_name(raised.args[0])
             good, bad = sorted_out(messages)
-            ends = [message.offset() for error, message in bad if error.code() == -191]  # _PARTITION_EOF
+            ends = [message.offset() or 0 for error, message in bad if error.code() == KafkaError._PARTITION_EOF]
             reads = columns(good, settings.value_bytes)
             self._recorder.complete(
                 op, Outcome.FAIL if failure and not good else Outcome.OK, error=failure, reads=reads
             )
-            offsets += reads.offsets
-            values += reads.values
-            position = max([position, *(offset + 1 for offset in reads.offsets), *(o for o in ends if o is not None)])
+            if reads is not None:
+                offsets += reads.offsets
+                values += reads.values
+                position = max(position, reads.offsets[-1] + 1)
+            position = max([position, *ends])
         return {"offsets": offsets, "values": [value or "" for value in values], "end": end, "reached": position}
 
     async def close(self) -> None:

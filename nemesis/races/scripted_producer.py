@@ -105,11 +105,12 @@ class ScriptedProducer:
                 error = "_QUEUE_FULL" if isinstance(refusal, BufferError) else error_name(refusal.args[0])
                 self._complete(batch, op, Outcome.FAIL, error, None, None)
                 self._idle.append(process)
-        batch.done.wait(within)
+        if within and batch.done.wait(within):
+            self._in_the_air.remove(batch)
         return batch.as_json()
 
     def flush(self, within: float) -> dict[str, Any]:
-        """Everything that is in the air, as one batch."""
+        """Everything that was sent and not waited for, as one batch."""
         until = time.monotonic() + within
         batches, self._in_the_air = self._in_the_air, []
         whole = Batch(0)
@@ -123,13 +124,16 @@ class ScriptedProducer:
         return whole.as_json()
 
     def begin(self) -> None:
+        self._transaction = None
         op = self._invoke(OpKind.BEGIN)
         self._producer.begin_transaction()
         self._recorder.complete(op, Outcome.OK)
         self._transaction = op
 
     def end(self, commit: bool, within: float) -> str | None:
-        """The error that the client was told, None when it was told of success. An error says nothing about what happened."""
+        """The error that the client was told, None when it was told of success. An error says nothing about what happened,
+        and what comes next (an abort after a commit that failed) still belongs to the same transaction.
+        """
         op = self._invoke(OpKind.COMMIT if commit else OpKind.ABORT)
         error = None
         try:
@@ -138,7 +142,8 @@ class ScriptedProducer:
             error = error_name(failure.args[0])
             self._process = self._recorder.new_process()
         self._recorder.complete(op, Outcome.OK if error is None else Outcome.INFO, error=error)
-        self._transaction = None
+        if error is None:
+            self._transaction = None
         return error
 
     def _invoke(self, kind: OpKind) -> int:

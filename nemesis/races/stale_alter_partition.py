@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from nemesis.races.books import NotReached
+from nemesis.races.cells import Cell
 from nemesis.races.conditions import (
     active_controller,
     all_of,
@@ -58,6 +59,13 @@ def _needs_gate(parameters: Any) -> bool:
     affected="3.3 and 3.4; any later release whose metadata.version is 3.5-IV0 or lower, also today",
     fixed="metadata.version 3.5-IV1 (KIP-903), with 3.5.0 or later",
     references=("KAFKA-14139", "KIP-903"),
+    quotes=(
+        "Sending AlterPartition to controller",
+        "Rejecting AlterPartition request",
+        "Failed to alter partition to PendingExpandIsr",
+        "ISR updated to",
+        "[Tt]runcating .*offset 0",
+    ),
     gate=_needs_gate,
     rolls_to=lambda parameters: [parameters.roll_to] if parameters.roll_to else [],
     expects=(
@@ -80,6 +88,9 @@ def _needs_gate(parameters: Any) -> bool:
         "kafka:4.4.0@3.4",
         "kafka:4.4.0",
     ),
+    also=(Cell(system="kafka:3.4.1", settings={"roll_to": "4.3.1"}),),
+    samples=(Cell(system="kafka:3.4.1"), Cell(system="kafka:4.3.1")),
+    tries=20,
 )
 async def stale_alter_partition(
     on: Stage,
@@ -112,8 +123,7 @@ async def stale_alter_partition(
     roll_to: before anything else every node is rolled to this version, and metadata.version is left as it was.
     """
     if roll_to:
-        for node in ("c1", "b1", *(("b2", "b3") if variant == "min-isr-2" else ("b2",))):
-            await on.roll(node, roll_to)
+        await _roll(on, roll_to, variant)
     await on.kill("b2")
     await on.until(all_of(fenced("b2"), isr("t", 0) == _others(variant), leader_of("t", 0) == "b1"))
     await on.produce("t", 0, records)
@@ -131,6 +141,15 @@ async def stale_alter_partition(
     else:
         await on.kill("b1")
         await on.until(leader_of("t", 0) != "b1")
+
+
+async def _roll(on: Stage, version: str, variant: str) -> None:
+    """As an upgrade does it: node by node, and nobody raises metadata.version afterwards."""
+    brokers = {"b2"} | _others(variant)
+    for node in ("c1", *sorted(brokers)):
+        await on.roll(node, version)
+        await on.until(isr("t", 0) == brokers)
+    await on.elect("t", 0)
 
 
 def _others(variant: str) -> set[str]:

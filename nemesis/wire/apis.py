@@ -45,11 +45,29 @@ NAMES: Final[Mapping[int, str]] = _FORMER | {
 KEYS: Final[Mapping[str, int]] = {name: key for key, name in NAMES.items()}
 
 # Decoded into `fields` whoever asks: who leads, who is alive, who may write.
-CONTROL_PLANE: Final = frozenset(
-    KEYS[name]
-    for name in ["CreateTopics", "DeleteTopics", "CreatePartitions", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "ElectLeaders", "AlterPartitionReassignments", "AlterPartition", "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "DescribeQuorum", "UpdateFeatures", "BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker", "AllocateProducerIds", "ControllerRegistration", "AssignReplicasToDirs", "AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"]
-    if name in KEYS
-)
+_CONTROL_PLANE: Final = {
+    "topics": ("CreateTopics", "DeleteTopics", "CreatePartitions", "AlterPartitionReassignments"),
+    "leaders": ("ElectLeaders", "AlterPartition", "AssignReplicasToDirs"),
+    "writers": (
+        "InitProducerId",
+        "AllocateProducerIds",
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "EndTxn",
+        "WriteTxnMarkers",
+    ),
+    "quorum": (
+        "Vote",
+        "BeginQuorumEpoch",
+        "EndQuorumEpoch",
+        "DescribeQuorum",
+        "AddRaftVoter",
+        "RemoveRaftVoter",
+        "UpdateRaftVoter",
+    ),
+    "nodes": ("BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker", "ControllerRegistration", "UpdateFeatures"),
+}
+CONTROL_PLANE: Final = frozenset(KEYS[name] for names in _CONTROL_PLANE.values() for name in names)
 ERRORS: Final[Mapping[str, ErrorCode]] = {code.name.upper(): code for code in ErrorCode}
 
 _ROWS_KEPT = 50  # of a frame about more partitions, `fields` in a row of `messages` holds the first ones
@@ -90,7 +108,7 @@ class Decoded:
 
 
 def api_name(api: int) -> str:
-    return NAMES.get(api, f"api {api}")
+    return NAMES.get(api, f"api {api}") if api >= 0 else "opaque"
 
 
 def decode(api: int, version: int, direction: Direction, frame: bytes) -> Decoded | None:

@@ -2,10 +2,10 @@
 
     b1's process --(redirected)--> caller side | server side --(SO_MARK, from b1's namespace)--> c1:9093
 
-What happens at one end happens at the other: end of stream, reset, a refused connection (the caller sees a reset instead). Two things differ,
-so that a held request of a process that died can still arrive, as a packet delayed in the network would: while something waits, the
-end of the caller is not passed on; and after a release the server's side stays open for LINGER seconds, because servers throw away what
-they have not processed when their client is gone. Requests that wait die only with the server's side.
+What happens at one end happens at the other: end of stream, reset, a refused connection (the caller sees a reset instead). Two things
+differ, so that a held request of a process that died can still arrive, as a packet delayed in the network would: while something
+waits, the end of the caller is not passed on; and after a release the server's side stays open for LINGER seconds, because servers
+throw away what they have not processed when their client is gone. Requests that wait die only with the server's side.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Connection:
         self.number = engine.opened(self)
         self.opaque = False  # it does not speak Kafka: bytes pass untouched
         self.silent = False  # a request was dropped: behind the gap nothing is answered
+        self.gap_of: str | None = None  # the rule that dropped it; when it is disarmed, the caller must connect again
         self.unanswered: deque[Frame | None] = deque()  # requests in order; None: one was dropped here
         self.requests = Requests(self)
         self.responses = Responses(self)
@@ -47,6 +48,7 @@ class Connection:
 
     def reached(self, server: asyncio.Transport) -> None:
         """The server's side is connected."""
+        self.engine.connections[self.number] = self  # also when its caller is gone and only what it said is left
         self._server = self.responses.source = server
         self.requests.opened(server)
 

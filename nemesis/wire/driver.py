@@ -1,7 +1,7 @@
 """The driver's end of the wire gate: start its process, lead connections to it, and speak for `nemesis.wire.gate.Gate`.
 
-    gate = await GateProcess.open(network, servers, clients, wire_clients=False, command=[python, "-m", "harness.gate"], about={...}, log=path)
-    gate.died                                 a future that gets GateDied when the process ends and nobody asked for it
+    gate = await GateProcess.open(network, servers, clients, with_clients=False, command=..., about={...}, log=path)
+    gate.died             a future that gets GateDied when the process ends and nobody asked for it
     await gate.end()
 
 Rules are told as JSON lines over a socket pair (`server.py`); what the gate says in between updates what `Armed` knows.
@@ -171,9 +171,17 @@ class GateProcess:
         reader, self._writer = await asyncio.open_connection(sock=mine, limit=1 << 24)
         ready = asyncio.get_running_loop().create_future()
         self._listening = asyncio.create_task(self._listen(reader, ready))
-        async with asyncio.timeout(READY_WITHIN):
-            await asyncio.wait({ready, self._listening}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            {ready, self._listening}, timeout=READY_WITHIN, return_when=asyncio.FIRST_COMPLETED
+        )
         self.must_live()
+        if not done:
+            self._process.kill()
+            raise GateDied(f"the wire gate was not ready within {READY_WITHIN:g} s")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     async def arm(self, rule: Rule) -> ArmedRule:
         rules.check(rule)

@@ -135,7 +135,7 @@ class Engine:
         for waiting in chosen:
             rule.holding.remove(waiting)
             waiting.held = False
-            rule.released += waiting.stream.sink is not None
+            rule.released += 1
             waiting.stream.pump()
         return len(chosen)
 
@@ -143,6 +143,8 @@ class Engine:
         if self.rulebook.find(id) is not None:
             self.release(id, "all", "as held")
             self.rulebook.disarm(id)
+            for connection in [each for each in self.connections.values() if each.gap_of == id]:
+                connection.abort()
             self._known.pop(id, None)
 
     def finish(self) -> None:

@@ -3,8 +3,8 @@
     request    int32 length | int16 api, int16 version, int32 correlation, nullable string client id [tags] | payload
     response   int32 length | int32 correlation [tags] | payload
 
-All versions of the request header begin like this (but for ControlledShutdown 0, which has no client id); tags and payload are read only where
-somebody asks (`apis.decode`). Bytes that are not a plausible frame raise Unparsable: TLS, SASL tokens, or no Kafka at all.
+All versions of the request header begin like this (but for ControlledShutdown 0, which has no client id); tags and payload are read
+only where somebody asks (`apis.decode`). Bytes that are not a plausible frame raise Unparsable: TLS, SASL tokens, or no Kafka at all.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     answer = await stale.answered()            # answer.error == "NONE", or what the controller refused it with
     await stale.disarm()
 
-The first rule that matches a frame, in the order in which they were armed, decides about it; a Watch sees it whoever decides. A gate that dies raises
-GateDied from every call: a harness error, never to be mistaken for a partition.
+The first rule that matches a frame, in the order in which they were armed, decides about it; a Watch sees it whoever decides. A gate
+that dies raises GateDied from every call: a harness error, never to be mistaken for a partition.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class _Parser:
 
     def value(self) -> Any:
         kind, token = self.next("a value")
-        if kind == "sign" and token == "[":
+        if (kind, token) == ("sign", "["):
             values = [self.value()]
             while self.take("sign", ","):
                 values.append(self.value())

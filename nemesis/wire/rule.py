@@ -9,7 +9,7 @@ Frames between servers only, unless `source` names a client node ("w1", "w*", "*
 
 TCP keeps order, so a held frame holds everything behind it on its connection and direction, and nothing else.
 
-As JSON, on its way to the gate process: `as_json(rule)`, {"id": "stale", "match": {"source": "b1", ...}, "act": {"kind": "Hold", "first": null}}.
+On its way to the gate process (`as_json`): {"id": "stale", "match": {"source": "b1", ...}, "act": {"kind": "Hold", "first": null}}.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Hold:
 @dataclass(frozen=True, kw_only=True)
 class Drop:
     """A request vanishes: its caller waits, and gets no answer behind the gap either until it connects again, because a
-    server answers in order. A response closes its connection: a caller could not go on.
+    server answers in order. Disarming resets the connections that have such a gap, as a caller's own timeout would later.
+    A response closes its connection: a caller could not go on.
     """
 
 

@@ -1,8 +1,8 @@
 """The rules in force inside the gate: which of them a frame meets, in which order, and what they counted.
 
 `Watch` never decides: every one that matches sees the frame. Of the others the first that matches decides, in the order in which
-they were armed. Candidates (link, direction, api) are looked up once per connection and api and kept until a rule is armed or disarmed; what
-differs from frame to frame (version, client id, fields, count, chance) is asked each time.
+they were armed. Candidates (link, direction, api) are looked up once per connection and api and kept until a rule is armed or
+disarmed; what differs from frame to frame (version, client id, fields, count, chance) is asked each time.
 """
 
 from __future__ import annotations

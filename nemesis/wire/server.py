@@ -4,9 +4,9 @@
     {"do": "release", "call": 2, "rule": "stale", "which": "all", "order": "as held"}
     {"do": "disarm", "call": 3, "rule": "stale"}      {"do": "open", "call": 4}  (release and disarm everything)
 
-One JSON object per line; what the gate says by itself is in `engine.py`, after a first {"ready": true}. The end of the line is the end of the
-process: what is still held is written down, and connections end with it. A socket belongs to the namespace in which it was made, so
-one process, and one thread, serves all of them; only the making happens inside (nodes/backends/namespaces.py).
+One JSON object per line; what the gate says by itself is in `engine.py`, after a first {"ready": true}. The end of the line is the end
+of the process: what is still held is written down, and connections end with it. A socket belongs to the namespace in which it was
+made, so one process, and one thread, serves all of them; only the making happens inside (nodes/backends/namespaces.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from nemesis.wire.rulebook import Names, Rulebook
 from nodes.backends.namespaces import within
 
 CONNECT_WITHIN: Final = 10.0  # seconds; Kafka's socket.connection.setup.timeout.ms
-_SO_MARK: Final = 36
 _BACKLOG: Final = 512
 
 
@@ -162,7 +161,7 @@ def _listening(port: int) -> socket.socket:
 def _marked(mark: int) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, _SO_MARK, mark)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
         made.setblocking(False)
     except OSError:
         made.close()

@@ -203,7 +203,7 @@ class Stream:
             self._decode(frame, raw)
         fate: Waiting | Literal["goes on"] | None = self._fate(frame, decider, raw)
         if isinstance(fate, Waiting) and fate.is_usual(raw) and not self.waiting:
-            fate, frame.out_ns = "goes on", now
+            fate, frame.out_ns = "goes on", self._written_at(now)
         self.engine.matched(frame, matched)
         self._answered(frame)
         return fate
@@ -265,8 +265,11 @@ class Stream:
             self.waiting_bytes += len(fate.data)
             self.pump()
 
+    def _written_at(self, now: int) -> int | None:
+        return now if self.sink is not None else None
+
     def _gone_on(self, frame: Frame, now: int) -> None:
-        frame.out_ns = now
+        frame.out_ns = self._written_at(now)
         self._sent_soon(frame)
         self.engine.record(frame)
 
@@ -396,6 +399,7 @@ class Requests(Stream):
             self.connection.abort()
         else:
             self.connection.unanswered.append(None)
+            self.connection.gap_of = frame.rule
 
 
 class Responses(Stream):

@@ -14,11 +14,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from nodes.node import NodeError
+from nodes.node import Mark, NodeError, Tail
 
 T = TypeVar("T")
-_LOOK_SECONDS = 0.03
-_CHUNK_BYTES = 1 << 18
+_LOOK_SECONDS = 0.02
 
 
 def home_relative(node: str, path: str) -> PurePosixPath:
@@ -50,6 +49,14 @@ class Home:
 
     async def read(self, path: str) -> bytes:
         return await self._do(f"read {path}", self._inside(path).read_bytes)
+
+    async def tail(self, path: str, since: Mark = Mark(), *, limit: int = 1 << 20) -> Tail:  # noqa: B008 - frozen
+        target = self._inside(path)
+        with suppress(OSError):  # looking costs microseconds, a thread many times as much
+            facts = os.stat(target)
+            if (facts.st_ino, facts.st_size) == (since.identity, since.position):
+                return Tail(mark=since, start=since.position, content=b"")
+        return await self._do(f"read {path}", lambda: _tail(target, since, limit))
 
     async def exists(self, path: str) -> bool:
         return await asyncio.to_thread(self._inside(path).exists)
@@ -96,16 +103,16 @@ class Home:
             await self._do(f"fetch {path} to {to}", lambda: _copy(origin, to))
 
     async def lines(self, path: str) -> AsyncIterator[str]:
-        target = self._inside(path)
-        identity, position, rest = -1, 0, b""
+        mark, rest = Mark(), b""
         while True:
-            identity, position, chunk = await asyncio.to_thread(_read_on, target, identity, position)
-            if position == len(chunk):
+            tail = await self.tail(path, mark)
+            mark = tail.mark
+            if tail.start == 0:
                 rest = b""  # a new file, or the first look
-            *whole, rest = (rest + chunk).split(b"\n")
+            *whole, rest = (rest + tail.content).split(b"\n")
             for line in whole:
                 yield line.decode(errors="replace").removesuffix("\r")
-            if not chunk:
+            if not tail.content:
                 await asyncio.sleep(_LOOK_SECONDS)
 
     def _inside(self, path: str) -> Path:
@@ -121,17 +128,15 @@ class Home:
             raise NodeError(f"{self.name}: cannot {what}: {error}") from error
 
 
-def _read_on(path: Path, identity: int, position: int) -> tuple[int, int, bytes]:
-    """Read what was added to a file: (inode, new position, bytes). From the start when the file is another one or
-    became shorter."""
+def _tail(path: Path, since: Mark, limit: int) -> Tail:
     with suppress(FileNotFoundError), path.open("rb") as file:
         facts = os.fstat(file.fileno())
-        if facts.st_ino != identity or facts.st_size < position:
-            position = 0
-        file.seek(position)
-        chunk = file.read(_CHUNK_BYTES)
-        return facts.st_ino, position + len(chunk), chunk
-    return identity, position, b""
+        same = facts.st_ino == since.identity and facts.st_size >= since.position
+        start = since.position if same else 0
+        file.seek(start)
+        content = file.read(limit)
+        return Tail(mark=Mark(identity=facts.st_ino, position=start + len(content)), start=start, content=content)
+    return Tail(mark=Mark(), start=0, content=b"")
 
 
 def _remove(path: Path) -> None:

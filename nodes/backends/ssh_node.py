@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from nodes.backends.homes import home_relative
 from nodes.backends.ssh_host import Remote
-from nodes.node import Command, Completed, Gone, NodeError, Paused, ProcessState, Running
+from nodes.node import Command, Completed, Gone, Mark, NodeError, Paused, ProcessState, Running, Tail
 
 SCRIPT = Path(__file__).with_suffix(".sh").read_text()
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -118,6 +118,13 @@ class SshNode:
     async def read(self, path: str) -> bytes:
         return await self._verb("read", self._path(path))
 
+    async def tail(self, path: str, since: Mark = Mark(), *, limit: int = 1 << 20) -> Tail:  # noqa: B008 - frozen
+        asked = (self._path(path), str(since.identity or 0), str(since.position), str(limit))
+        head, _, content = (await self._verb("tail", *asked)).partition(b"\n")
+        inode, start = (int(word) for word in head.split())
+        mark = Mark(identity=inode, position=start + len(content)) if inode else Mark()
+        return Tail(mark=mark, start=start, content=content)
+
     async def exists(self, path: str) -> bool:
         return bool(await self._verb("exists", self._path(path)))
 
@@ -144,17 +151,16 @@ class SshNode:
             await asyncio.to_thread(_unpack, packed, to)
 
     async def lines(self, path: str) -> AsyncIterator[str]:
-        inode, position, rest = "0", 0, b""
+        mark, rest = Mark(), b""
         while True:
-            head, _, chunk = (await self._verb("follow", self._path(path), inode, str(position))).partition(b"\n")
-            inode, start = head.decode().split()
-            if int(start) == 0:
+            tail = await self.tail(path, mark)
+            mark = tail.mark
+            if tail.start == 0:
                 rest = b""  # a new file, or the first look
-            position = int(start) + len(chunk)
-            *whole, rest = (rest + chunk).split(b"\n")
+            *whole, rest = (rest + tail.content).split(b"\n")
             for line in whole:
                 yield line.decode(errors="replace").removesuffix("\r")
-            if not chunk:
+            if not tail.content:
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def prepare(self, mounts: Mapping[str, Path]) -> None:

@@ -79,12 +79,12 @@ verb_truncate() { path=$(inside "$1") && ls -d -- "$path" >/dev/null && truncate
 verb_fetch() { # a tar of the path, its top named "it"; nothing when it is missing
     path=$(inside "$1") && [ ! -e "$path" ] || tar -C "$(dirname "$path")" --transform "s|^$(basename "$path")|it|" -cf - "$(basename "$path")"
 }
-verb_follow() { # path, inode, bytes read so far: "INODE FROM", then what is new
+verb_tail() { # path, inode, bytes read so far, most bytes to read: "INODE FROM", then what is new
     path=$(inside "$1") || exit
     found=$(stat -c '%i %s' "$path" 2>/dev/null) || { echo "0 0"; return; } # not there yet, or just being rotated
     now=${found% *} size=${found#* }
     from=$3
     { [ "$now" = "$2" ] && [ "$size" -ge "$from" ]; } || from=0
     echo "$now $from"
-    tail -c "+$((from + 1))" "$path" | head -c 262144
+    tail -c "+$((from + 1))" "$path" | head -c "$4"
 }

@@ -168,28 +168,50 @@ RECORDS: Final[Mapping[int, tuple[str, Sequence[Field]]]] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    end: int  # byte after it
+    base_offset: int
+    next_offset: int
+    rows: tuple[Row, ...]
+
+
 def rows(log: bytes) -> Iterator[Row]:
     """Rows of one segment (or snapshot) in log order. BadLog names the byte at which something whole does not decode."""
+    for batch in batches(log):
+        yield from batch.rows
+
+
+def batches(log: bytes) -> Iterator[Batch]:
+    """The whole batches that a piece of a log begins with. BadLog as above."""
     at = 0
     while at + 12 <= len(log):
         (length,) = struct.unpack_from(">i", log, at + 8)
         if length <= 0 or at + 12 + length > len(log):
             return  # torn, or preallocated and not written yet
+        end = at + 12 + length
         try:
-            batch, _ = read_batch(log[at : at + 12 + length], 0)
-            for record in batch.records:
-                told = _control(record) if batch.attributes & CONTROL else _data(record.value or b"")
-                if told is not None:
-                    yield Row(
-                        offset=int(record.offset),
-                        epoch=int(batch.partition_leader_epoch),
-                        timestamp_ms=int(batch.base_timestamp),
-                        kind=told[0],
-                        fields=told[1],
-                    )
+            yield _batch(log[at:end], end)
         except (SerialError, ValueError, TypeError, OverflowError, struct.error) as error:
             raise BadLog(f"metadata log, batch at byte {at}: {error}") from error
-        at += 12 + length
+        at = end
+
+
+def _batch(content: bytes, end: int) -> Batch:
+    batch, _ = read_batch(content, 0)
+    told = [
+        Row(
+            offset=int(record.offset),
+            epoch=int(batch.partition_leader_epoch),
+            timestamp_ms=int(batch.base_timestamp),
+            kind=said[0],
+            fields=said[1],
+        )
+        for record in batch.records
+        if (said := _control(record) if batch.attributes & CONTROL else _data(record.value or b"")) is not None
+    ]
+    next_offset = int(batch.base_offset) + int(batch.last_offset_delta) + 1
+    return Batch(end=end, base_offset=int(batch.base_offset), next_offset=next_offset, rows=tuple(told))
 
 
 def _control(record: Any) -> tuple[str, dict[str, object]] | None:
@@ -197,7 +219,7 @@ def _control(record: Any) -> tuple[str, dict[str, object]] | None:
     if kind != LEADER_CHANGE:
         return None
     _, leader = struct.unpack_from(">hi", record.value or b"")  # LeaderChangeMessage begins so in all its versions
-    return "controller-change", {"leader": leader}
+    return "leader-change", {"leader": leader}
 
 
 def _data(value: bytes) -> tuple[str, dict[str, object]] | None:

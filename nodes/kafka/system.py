@@ -16,19 +16,21 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
 from nodes.backend import Requirement
-from nodes.kafka import config, disk, formats, log_config
+from nodes.kafka import config, disk, formats, log_config, metadata_follower, metadata_rows
 from nodes.kafka.abilities import check
 from nodes.kafka.archive import archive_path, make_archive
 from nodes.kafka.distribution import Distribution, cache_root, cached_versions, exclusive, fetch_jars, locate
 from nodes.kafka.java import OLDEST, archive_flags, find_java, flags, requirement
 from nodes.kafka.last_words import last_words
+from nodes.kafka.metadata_log import BadLog
 from nodes.kafka.version import LATEST, metadata_level, release
+from nodes.metadata_row import MetadataRow
 from nodes.node import Command, Node, NodeRequest
 from nodes.system import QuorumState, SystemUnavailable
 from nodes.topology import NodePlan, QuorumKind, ServerRole, Topology
@@ -37,7 +39,8 @@ CACHE: Final = "kafka"  # mount names
 FORMAT: Final = "etc/format"
 FIRST: Final = "etc/first"
 UNPACKED: Final = "kafka-unpacked"
-QUORUM_STATE: Final = "data/__cluster_metadata-0/quorum-state"
+QUORUM_STATE: Final = f"{metadata_follower.LOG}/quorum-state"
+METADATA: Final = "metadata"  # where `collect` puts the metadata log
 BROKER_HEAP_MIB, CONTROLLER_HEAP_MIB = 256, 192
 
 
@@ -149,8 +152,17 @@ class KafkaSystem:
     def metadata_level(self, version: str) -> int:
         return metadata_level(version)
 
+    def follow_metadata(self, node: Node, *, run: str, clock: str) -> AsyncIterator[Sequence[MetadataRow]]:
+        return metadata_follower.follow(node, run=run, clock=clock)
+
+    def collected_metadata(self, directory: Path, *, run: str, clock: str, node: str) -> Iterator[MetadataRow]:
+        try:
+            yield from metadata_rows.collected(directory / METADATA, run=run, clock=clock, node=node)
+        except BadLog as broken:
+            raise SystemUnavailable(f"{node}: {broken}") from broken
+
     async def collect(self, node: Node, to: Path) -> None:
-        for path, name in (("log", "log"), ("etc", "etc"), ("data/__cluster_metadata-0", "metadata")):
+        for path, name in (("log", "log"), ("etc", "etc"), (metadata_follower.LOG, METADATA)):
             await node.fetch(path, to / name)
 
     async def _write_meta(self, node: Node, meta: str) -> None:

@@ -40,6 +40,7 @@ def test_bad_input_is_told_with_its_exit_code(arguments: tuple[str, ...], code: 
         "report",
         "recover",
         "runs",
+        "wire",
         "doctor",
         "heal",
         "kafka versions",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from harness.errors import UsageError
+from harness.run import prepare
 from harness.spec import Spec
 from harness.spec_docs import with_current_table
 from harness.spec_file import SpecError, load_spec, parse_setting
 from harness.spec_show import as_yaml, settings_table
-from nodes.topology import ServerRole
+from nodes.topology import QuorumKind, ServerRole
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -119,6 +122,23 @@ def test_combined_nodes_share_one_name_and_id() -> None:
 def test_versions_can_differ_by_node() -> None:
     topology = Spec(system="kafka:3.4.1", versions={"b3": "3.9.2"}).topology("4.3.1")
     assert [node.version for node in topology.nodes] == ["3.4.1", "3.4.1", "3.4.1", "3.9.2"]
+
+
+def test_how_the_cluster_begins_is_the_topology_s() -> None:
+    spec = Spec.model_validate({"quorum": "dynamic", "features": {"transaction.version": 1}, "debug": ["kafka.log"]})
+    topology = spec.topology("4.3.1")
+    assert (topology.quorum, topology.features, topology.debug) == (
+        QuorumKind.DYNAMIC,
+        {"transaction.version": 1},
+        ("kafka.log",),
+    )
+
+
+def test_a_release_that_is_too_old_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    spec = Spec.model_validate({"system": "kafka:3.4.1", "quorum": "dynamic"})
+    with pytest.raises(UsageError, match=r"c1 runs Kafka 3\.4\.1, but a dynamic quorum"):
+        prepare(spec, Console(quiet=True), out=tmp_path, quiet=True, replayed=None)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

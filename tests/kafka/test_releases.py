@@ -35,7 +35,7 @@ print(json.dumps({"left": left, "acknowledged": sum(acknowledged), "values": val
 """
 
 
-@pytest.mark.parametrize("version", ["3.3.2", "3.4.1", "3.9.2", "4.3.1"])
+@pytest.mark.parametrize("version", ["3.2.3", "3.3.2", "3.4.1", "3.9.2", "4.3.1"])
 async def test_a_release_serves_clients_and_survives_kill_and_wipe(lab: Lab, version: str) -> None:
     cluster = await lab.deploy(separate(system="kafka", version=version, controllers=1, brokers=2, topics=(topic(),)))
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nemesis.wire.gate import Gate
 from nodes.backend import Capability
+from nodes.metadata import MetadataView
 from nodes.network import Action, Counter, Cut
 from nodes.node import Command, Completed, Gone, NodeError, Paused, ProcessState, Running
 from nodes.topology import NodePlan, ServerRole, Topic, Topology
@@ -192,8 +193,10 @@ class FakeCluster:
     reformatted: list[tuple[str, bool, bool]] = field(default_factory=list)
     end_offset: int = 0
     gate: Gate | None = None
+    log_tells: MetadataView = field(default_factory=MetadataView)
 
     def __post_init__(self) -> None:
+        self.news = asyncio.Condition()  # about `log_tells`
         self.nodes = {plan.name: FakeNode(plan.name) for plan in self.topology.nodes}
         self.clients = {f"w{n}": FakeNode(f"w{n}") for n in range(1, self.topology.clients + 1)}
         ids = tuple(plan.id for plan in self.topology.brokers)
@@ -308,6 +311,15 @@ class FakeCluster:
             partitions=dict(self.parts) if answered else {},
             controller=controllers[0] if controllers else None,
         )
+
+    async def metadata_told(self, met: Callable[[MetadataView], bool]) -> MetadataView:
+        """There is no log here; `log_tells` of a test may say otherwise."""
+        async with self.news:
+            await self.news.wait_for(lambda: met(self.log_tells))
+        return self.log_tells
+
+    async def high_watermark(self, topic: str, partition: int) -> int | None:
+        return self.end_offset
 
     async def answers(self, name: str) -> bool:
         await asyncio.sleep(0.01)

@@ -17,7 +17,7 @@ from nodes.backend import Capability
 from nodes.topology import Topology
 from tests.nemesis.fake import topology
 
-ALL = "partition,kill,restart,pause,wipe,roll-back,power-loss"
+ALL = ",".join(known())
 
 
 def stream(seed: int) -> Stream:
@@ -51,9 +51,10 @@ def test_a_plan_is_plain_data(seed: int) -> None:
 
 @given(st.integers(0, 1000))
 def test_every_round_has_every_fault_and_leaves_nothing_to_chance(seed: int) -> None:
-    planned = plan(seed, limit=200)
-    assert len(planned) >= 14
-    assert all(sorted(one.kind for one in planned[start : start + 7]) == known() for start in (0, 7))
+    planned = plan(seed, limit=400)
+    every = len(known())
+    assert len(planned) >= 2 * every
+    assert all(sorted(one.kind for one in planned[start : start + every]) == known() for start in (0, every))
     assert all(one.settings["shape"] and one.settings["action"] for one in planned if one.kind == "partition")
     assert all(
         None not in (one.settings["keep_meta"], one.settings["keep_directory_id"])

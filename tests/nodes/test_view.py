@@ -52,6 +52,14 @@ def test_a_broker_that_lags_in_the_metadata_log_does_not_say_who_is_unfenced() -
     )
     assert merged.brokers == {2, 3}
     assert merged.controller == "c1"
+    assert merged.places == {"b1": 40, "b2": 90, "b3": 91}
+
+
+def test_whoever_says_that_it_is_the_active_controller_is_known_and_the_highest_epoch_is_believed() -> None:
+    quorums = [QuorumAnswer(leader=101, epoch=3, offsets={101: 9}), QuorumAnswer(leader=102, epoch=4, offsets={102: 7})]
+    merged = merge(9, {}, quorums, names=NAMES, offsets={})
+    assert (merged.controller, merged.claims, merged.places) == ("c2", {"c1": 3, "c2": 4}, {"c2": 7})
+    assert merge(9, {}, [], names=NAMES, offsets={}).claims == {}
 
 
 def test_brokers_that_keep_up_are_told_apart_by_the_time_of_their_answer() -> None:

@@ -80,6 +80,8 @@ def test_an_empty_history_is_never_valid() -> None:
         ("interrupted", (), "valid", "interrupted", "why"),
         ("harness-error", (), "unknown", "harness-error", "why"),
         ("hang", (), "unknown", "hang", "why"),
+        ("not-reached", (), "unknown", "not-reached", "why"),
+        ("not-reached", (row(LOST_WRITE),), "invalid", "not-reached", "why; lost-write"),
         ("harness-error", (row(LOST_WRITE),), "invalid", "harness-error", "why; lost-write"),
     ],
 )

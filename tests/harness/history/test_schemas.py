@@ -45,4 +45,4 @@ def test_fields_and_columns_agree(row: type, schema: pa.Schema) -> None:
 
 
 def test_every_row_type_but_conclusions_has_a_table() -> None:
-    assert [table.schema for table in TABLES.values()] == [schema for _, schema in ROWS[:-1]]
+    assert sorted(table.schema.names for table in TABLES.values()) == sorted(schema.names for _, schema in ROWS[:-1])

@@ -22,7 +22,7 @@ import pytest
 
 from nodes.backend import Backend
 from nodes.node import Node, NodeRequest, Role
-from tests.nodes.contracts import files, network, processes
+from tests.nodes.contracts import files, network, processes, wire
 from tests.nodes.contracts.stage import Stage
 
 Contract = Callable[[Stage], Awaitable[None]]
@@ -31,7 +31,7 @@ LAST = "close_leaves_nothing"
 
 CONTRACTS: dict[str, Contract] = {
     name: contract
-    for module in (processes, files, network)
+    for module in (processes, files, network, wire)
     for name, contract in inspect.getmembers(module, inspect.iscoroutinefunction)
     if contract.__module__ == module.__name__ and list(inspect.signature(contract).parameters) == ["on"]
 }

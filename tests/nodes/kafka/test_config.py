@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodes.kafka import disk, log_config
-from nodes.kafka.config import COMMON, properties
+from nodes.kafka.config import COMMON, initial_controllers, properties
 from nodes.kafka.version import METADATA_LEVELS, is_path, metadata_level, release
 from nodes.system import SystemUnavailable
 from nodes.topology import QuorumKind, separate
@@ -65,8 +65,17 @@ def test_every_default_has_its_reason_and_an_order_that_makes_sense() -> None:
 def test_what_cannot_be_configured_is_named() -> None:
     with pytest.raises(SystemUnavailable, match="no address for node c3; there are b1, c1"):
         properties(PLAN.nodes[0], PLAN, {"c1": "1", "c2": "1", "b1": "1"} | {"c2": "2"}, data="/d")
-    with pytest.raises(SystemUnavailable, match="only static controller quorums"):
-        properties(PLAN.nodes[0], replace(PLAN, quorum=QuorumKind.DYNAMIC), ADDRESSES, data="/d")
+
+
+def test_a_dynamic_quorum_is_found_by_addresses_and_its_voters_are_in_the_log() -> None:
+    dynamic = replace(PLAN, quorum=QuorumKind.DYNAMIC)
+    text = properties(dynamic.nodes[0], dynamic, ADDRESSES, data="/d")
+    places = ",".join(f"{ADDRESSES[voter.name]}:9093" for voter in PLAN.controllers)
+    assert f"controller.quorum.bootstrap.servers={places}\n" in text
+    assert "controller.quorum.voters" not in text
+    directories = {voter.id: f"d{voter.id}" for voter in PLAN.controllers}
+    first = initial_controllers(dynamic, ADDRESSES, directories).split(",")[0]
+    assert first == f"{PLAN.controllers[0].id}@{ADDRESSES[PLAN.controllers[0].name]}:9093:d{PLAN.controllers[0].id}"
 
 
 def test_log_configuration_is_there_for_both_logging_generations() -> None:

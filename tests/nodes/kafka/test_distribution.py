@@ -49,7 +49,7 @@ def test_4_4_0_comes_without_the_tools_that_the_repository_lacks() -> None:
     [
         (
             "\x1b[0m\x1b[0m[ERROR] Could not resolve: Could not find artifact org.apache.kafka:kafka_2.13:jar:9.9.9 in central",
-            "there is no Apache Kafka 9.9.9 in the Maven repository; known to work: 3.3.2, 3.4.1, 3.9.2, 4.3.1",
+            "there is no Apache Kafka 9.9.9 in the Maven repository; known to work: 3.2.3, 3.3.1, 3.3.2, 3.4.1, 3.6.2, 3.9.2, 4.3.1",
         ),
         (
             "[ERROR] x: Could not transfer artifact y: Unknown host z",

@@ -10,11 +10,12 @@ import pytest
 
 from nodes.deploy import check
 from nodes.kafka import disk
+from nodes.kafka.formats import Format
 from nodes.kafka.java import find_java
 from nodes.kafka.system import KafkaSystem
 from nodes.node import Command, Completed
 from nodes.system import SystemUnavailable
-from nodes.topology import Topic, Topology, separate
+from nodes.topology import QuorumKind, Topic, Topology, separate
 
 PLAN = separate(system="kafka", version="3.9.2", controllers=1, brokers=1)
 ADDRESSES = {"c1": "10.0.0.1", "b1": "10.0.0.2"}
@@ -142,6 +143,57 @@ def test_a_controller_that_only_got_its_meta_properties_back_has_no_bootstrap_me
         assert set(node.disk()) == files
 
 
+def test_only_the_first_disk_of_a_dynamic_quorum_names_the_voters(cache: Path) -> None:
+    """A controller that comes back without its disk joins a quorum that exists: `format --no-initial-controllers`."""
+    dynamic = replace(PLAN, quorum=QuorumKind.DYNAMIC)
+    cluster = disk.cluster_id(ADDRESSES)
+    voters = f"101@10.0.0.1:9093:{disk.directory_id(cluster, 101)}"
+    snapshot = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+    for path in ("bootstrap.checkpoint", snapshot):
+        target = cache / "formats" / Format(voters=voters).name / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(b"")
+    system, node = prepared("c1", dynamic)
+    first = node.directory_id()
+    assert set(node.disk()) == {"data/meta.properties", "data/bootstrap.checkpoint", f"data/{snapshot}"}
+    for keep in (True, False):
+        node.wipe()
+        reformat(system, node, keep_meta=False, keep_directory_id=keep)
+        assert set(node.disk()) == {"data/meta.properties", "data/bootstrap.checkpoint"}
+        assert (node.directory_id() == first) is keep
+
+
+def test_more_loggers_write_at_debug_level_when_asked_to() -> None:
+    for debug, said in (((), False), (("kafka.cluster.Partition",), True)):
+        _, node = prepared("b1", replace(PLAN, debug=debug))
+        assert (b"log4j.logger.kafka.cluster.Partition=DEBUG" in node.files["etc/log4j.properties"]) is said
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"quorum": QuorumKind.DYNAMIC}, r"b1 runs Kafka 3.4.1, but a dynamic quorum \(KIP-853\) needs 3.9 or newer"),
+        ({"features": {"transaction.version": 1}}, "b1 runs Kafka 3.4.1, but features at format time needs 3.9"),
+    ],
+)
+def test_what_a_release_cannot_do_is_refused(asked: dict[str, object], said: str) -> None:
+    topology = replace(PLAN, **asked)  # type: ignore[arg-type]
+    KafkaSystem().check(topology)
+    old = replace(topology, nodes=(topology.nodes[0], replace(topology.nodes[1], version="3.4.1")))
+    with pytest.raises(SystemUnavailable, match=said):
+        KafkaSystem().check(old)
+
+
+def test_before_3_3_there_is_no_metadata_version_to_choose_and_nothing_to_bootstrap(cache: Path) -> None:
+    old = separate(system="kafka", version="3.2.3", controllers=1, brokers=1)
+    KafkaSystem().check(old)
+    with pytest.raises(SystemUnavailable, match=r"c1 runs Kafka 3\.2\.3, but a metadata\.version needs 3\.3"):
+        KafkaSystem().check(replace(old, metadata_version="3.4"))
+    (cache.parent / "3.2.3" / "libs").mkdir(parents=True)
+    _, node = prepared("c1", old)
+    assert set(node.disk()) == {"data/meta.properties"}
+
+
 def test_a_server_is_started_inside_its_distribution_with_a_relative_class_path(cache: Path) -> None:
     system, node = prepared("b1")
     asyncio.run(system.start(node, PLAN.node("b1")))  # type: ignore[arg-type]
@@ -164,6 +216,20 @@ def test_heap_follows_the_node_s_memory() -> None:
     for memory, heap in ((None, "-Xmx256m"), (400, "-Xmx200m"), (100, "-Xmx96m"), (4096, "-Xmx256m")):
         asyncio.run(system.start(node, replace(PLAN.node("b1"), memory_mib=memory)))  # type: ignore[arg-type]
         assert heap in node.started[-1].argv
+
+
+def test_a_format_has_a_name_of_its_own() -> None:
+    formats = [
+        Format(),
+        Format(metadata_version="3.4"),
+        Format(features={"transaction.version": 1}),
+        Format(features={"transaction.version": 2}),
+        Format(voters="101@10.0.0.1:9093:x"),
+        Format(voters="101@10.0.0.2:9093:x"),
+    ]
+    assert len({format.name for format in formats}) == len(formats)
+    with pytest.raises(SystemUnavailable, match=r"'\.\./x' is not a feature"):
+        _ = Format(features={"../x": 1}).name
 
 
 def test_a_metadata_version_is_never_a_path() -> None:
