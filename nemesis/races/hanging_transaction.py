@@ -100,7 +100,8 @@ async def hanging_transaction(
 
     What a reader sees: a last stable offset that never moves again although the high watermark does (hang), or records of a
     transaction whose abort succeeded in a read_committed consumer. Where it is fixed the late Produce is refused:
-    INVALID_TXN_STATE (48).
+    INVALID_TXN_STATE (48), or INVALID_PRODUCER_EPOCH (47) for librdkafka, which goes on with a new epoch after records that
+    timed out; up to 3.5 that epoch does not help, because the leader has not heard of it.
 
     verification: transaction.partition.verification.enable of the brokers (3.6 and newer). before: records without a
     transaction that come first. socket_timeout_ms: of librdkafka.
