@@ -159,9 +159,6 @@ def _end(evidence: Evidence) -> Iterator[str]:
     for anomaly in verdict.anomalies:
         if anomaly.severity == Severity.VIOLATION and anomaly.type not in {loss.kind for loss in evidence.losses}:
             yield f"In the end: {explain.counted(anomaly.type, anomaly.count)}."
-    for anomaly in verdict.anomalies:
-        if anomaly.severity == Severity.INFORMATION:
-            yield f"Seen besides: {explain.counted(anomaly.type, anomaly.count)}. Information: it breaks no promise."
     yield from verdict.unjudged[:2]
     if verdict.verdict == Validity.VALID and not stuck:
         besides = [
