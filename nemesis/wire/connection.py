@@ -16,8 +16,9 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from nemesis.wire.directions import Requests, Responses
 from nemesis.wire.frame import Frame, Unparsable
-from nemesis.wire.stream import Requests, Responses, Stream
+from nemesis.wire.stream import Stream
 
 if TYPE_CHECKING:
     from nemesis.wire.engine import Engine
