@@ -109,8 +109,13 @@ def track_record(flags: Flags, runner: Runner | None = None) -> int:
         campaign = Campaign(planned=planned, tries=tries, runner=runner or RaceRunner(console, flags.runs), flags=flags)
         console.print(campaign.summary(), soft_wrap=True)
         interrupted = False
+
+        def told(subject: Subject, attempt: Attempt) -> None:
+            _tell(subject, attempt, campaign, console)
+            write(flags.out, campaign.lines(every))  # whatever ends us, the tables show what is kept
+
         try:
-            asyncio.run(campaign.run(lambda one, attempt: _tell(one, attempt, campaign, console)))
+            asyncio.run(campaign.run(told))
         except KeyboardInterrupt:
             interrupted = True
         finally:

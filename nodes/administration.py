@@ -33,7 +33,7 @@ _PASSING: Final = frozenset(
 )
 
 
-async def create_topic(cluster: Cluster, topic: Topic, *, deadline: float) -> None:
+async def create_topic(cluster: Cluster, topic: Topic, *, deadline: float, whole: bool = True) -> None:
     until = time.monotonic() + deadline
     tries = 0
 
@@ -49,15 +49,18 @@ async def create_topic(cluster: Cluster, topic: Topic, *, deadline: float) -> No
     await somewhere(cluster, create, until)
     wanted = {(topic.name, partition) for partition in range(len(topic.assignment or ()) or topic.partitions)}
 
-    def whole() -> bool:
+    def seen() -> bool:
         views = cluster.observer.own_views()
-        return len(views) == len(cluster.topology.brokers) and all(
-            key in view and view[key].whole for view in views.values() for key in wanted
+        least = len(cluster.topology.brokers) if whole else 1
+        return len(views) >= least and all(
+            key in view and (view[key].whole if whole else view[key].leader >= 0)
+            for view in views.values()
+            for key in wanted
         )
 
     left = max(1.0, until - time.monotonic())
-    what = f"topic {topic.name} with all its partitions led and in sync in every broker's view"
-    await cluster.wait(lambda _: whole(), deadline=left, what=what)
+    state = "led and in sync in every broker's view" if whole else "led, in the view of every broker that answers"
+    await cluster.wait(lambda _: seen(), deadline=left, what=f"topic {topic.name} with all its partitions {state}")
 
 
 async def delete_topic(cluster: Cluster, name: str, *, deadline: float) -> None:

@@ -322,9 +322,12 @@ class Cluster:
         return self.system.follow_metadata(self.nodes[name], run=self.run, clock=self.backend.clock)
 
     # administration
-    async def create_topic(self, topic: Topic, *, deadline: float = 30) -> None:
-        """Create it and wait until every broker's own view shows all its partitions led and in sync."""
-        await administration.create_topic(self, topic, deadline=deadline)
+    async def create_topic(self, topic: Topic, *, deadline: float = 30, whole: bool = True) -> None:
+        """Create it and wait until every broker's own view shows all its partitions led and in sync.
+
+        whole=False, where brokers are away: until those that answer show them led.
+        """
+        await administration.create_topic(self, topic, deadline=deadline, whole=whole)
 
     async def delete_topic(self, name: str, *, deadline: float = 30) -> None:
         """Delete it and wait until no broker shows it."""

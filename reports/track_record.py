@@ -4,10 +4,10 @@
     Attempt    one try of it; one JSON line of tries.jsonl
     Line       a subject with all its tries, counted
 
-A cell *must show* something (its expected outcome is an anomaly, or that a partition is unavailable) or *must not* (its outcome
-is "valid"). It came *as stated* when at least 95 % of all tries showed it, or when no try showed any anomaly. A try that was
-not reached, hung or crashed shows nothing: where something must be shown, it counts against it. Where nobody
-could judge a single try of a safe cell, the cell *says nothing*.
+A cell *must show* something (its expected outcome is an anomaly, or that a partition is unavailable) or *must not* (its
+outcome is "valid"). It came *as stated* when at least 95 % of all tries showed it, or when every try that says anything ended
+valid. A try that was not reached, hung or crashed shows nothing: where something must be shown, it counts against it. Where
+nobody could judge a single try of a safe cell, the cell *says nothing*.
 
 `track-record.json` is {"format": 1, "cells": [Line.as_json(), ...]}.
 """
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, fields
 from statistics import median
 from typing import Any, Final
 
-from reports.verdict import Status, Validity
+from reports.verdict import Status
 from reports.wording import visible
 
 RECORD_FORMAT: Final = 1
@@ -106,10 +106,8 @@ class Line:
 
     @property
     def shown(self) -> int:
-        """Tries that showed what must be shown; of a safe cell those that showed any anomaly."""
-        if self.safe:
-            return sum(one.verdict == Validity.INVALID for one in self.attempts)
-        return sum(one.as_expected is True for one in self.attempts)
+        """Tries that showed what must be shown; of a safe cell those that did not end valid, although they say something."""
+        return sum(one.as_expected is not self.safe for one in self.attempts if one.as_expected is not None)
 
     @property
     def not_reached(self) -> int:
@@ -186,7 +184,7 @@ def _head(lines: Sequence[Line]) -> Iterator[str]:
         f"{standings[NOTHING] - untried} say nothing, {untried} not tried yet (left out below)."
     )
     yield f"- {len(attempts)} tries" + (f", {_span(days)}" if days else "") + f"; {_machines(attempts)}."
-    yield "- *Shown*: tries that showed what is expected, of all tries; where `valid` is expected, tries with any anomaly (none should)."
+    yield "- *Shown*: tries that showed what is expected, of all tries; where `valid` is expected, tries that did not end so."
     yield "- *Not reached*: a step's condition was not met in time: such a try says nothing. *Failed*: krash itself did not get to the end."
     yield "- *Seconds*: median from the first node to the verdict. *Lost*: acknowledged records that are gone, of all acknowledged ones."
     yield "- Again: `krash track-record --only RACE`; one try: `krash race run RACE --variant VARIANT --system SYSTEM@METADATA_VERSION`."
@@ -200,7 +198,7 @@ def _differing(lines: Sequence[Line]) -> Iterator[str]:
     yield "## What differs from what was stated"
     yield ""
     for line in differing:
-        wanted = "any anomaly" if line.safe else f"`{line.subject.expected}`"
+        wanted = "another end than `valid`" if line.safe else f"`{line.subject.expected}`"
         others = [f"{kind} × {count}" for kind, count in line.anomalies.items()]  # noqa: RUF001 - a multiplication sign
         came = f"; anomalies: {', '.join(others)}" if others else ""
         yield f"- {_cell(line.subject.words)}: {wanted} in {line.shown} of {len(line.attempts)} tries{came}{_silent(line)}"

@@ -19,7 +19,7 @@
 Processes  start stop kill pause resume roll            Disks  wipe
 Network    cut heal                                     Wire   hold drop duplicate delay rule release lift
 Waits      until whether                                Clients  produce producer read raw
-Cluster    elect topic raise_metadata_version controllers      Besides  meanwhile say id_of
+Cluster    elect topic delete_topic raise_metadata_version controllers      Besides  meanwhile say id_of
 
 Rules of a script. It never sleeps: every wait is an `until` with a condition and a deadline; when that passes, the race is
 *not reached*, the run says so with what was seen instead, and nothing is said about the system. `whether` is for what may
@@ -61,7 +61,8 @@ class RaceCluster(Breakable, Protocol):
 
     async def start(self, name: str, *, version: str | None = None, deadline: float | None = None) -> None: ...
     async def ready(self, names: Sequence[str], *, deadline: float) -> None: ...
-    async def create_topic(self, topic: Topic, *, deadline: float = 30) -> None: ...
+    async def create_topic(self, topic: Topic, *, deadline: float = 30, whole: bool = True) -> None: ...
+    async def delete_topic(self, name: str, *, deadline: float = 30) -> None: ...
     async def elect(
         self, topic: str, partition: int, *, preferred: bool = True, deadline: float = 30
     ) -> str | None: ...
@@ -235,12 +236,22 @@ class Stage:
             now.seen = error or "held"
             return error
 
-    async def topic(self, topic: Topic, *, within: float = WITHIN) -> None:
-        """Create a topic (nemesis.races.race.topic makes one); it belongs to the final read like the others."""
+    async def topic(self, topic: Topic, *, within: float = WITHIN, whole: bool = True) -> None:
+        """Create a topic (nemesis.races.race.topic makes one); it belongs to the final read like the others.
+
+        whole: wait until it is in sync everywhere; without, where brokers are away, until it is led.
+        """
         async with self._steps.step("topic", f"create topic {topic.name}") as now:
-            await self._seen(self.cluster.create_topic(topic, deadline=within), f"topic {topic.name} is there")
-            now.seen = f"{topic.name} is led and in sync everywhere"
+            created = self.cluster.create_topic(topic, deadline=within, whole=whole)
+            await self._seen(created, f"topic {topic.name} is there")
+            now.seen = f"{topic.name} is led" + (" and in sync everywhere" if whole else "")
             self._new_topic(topic)
+
+    async def delete_topic(self, name: str, *, within: float = WITHIN) -> None:
+        """Delete a topic, for good or to be made anew. What was acknowledged in it counts as lost, so write to it only afterwards."""
+        async with self._steps.step("delete", f"delete topic {name}") as now:
+            await self._seen(self.cluster.delete_topic(name, deadline=within), f"topic {name} is gone")
+            now.seen = f"no broker that answers has {name}"
 
     async def raise_metadata_version(self, version: str) -> None:
         async with self._steps.step("upgrade", f"raise metadata.version to {version}"):

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from harness.errors import CommandError, UsageError
+from harness.plugins import Group, registered
 from harness.race_order import Order
+from harness.races import find_race
 from harness.track_record import Campaign, Flags, plan, track_record
 from harness.tries import Tries
+from nemesis.races.cells import samples, stated
 
 RACE = '''
 from typing import Literal
@@ -212,6 +215,7 @@ def test_an_interrupted_try_is_not_kept_and_the_rest_is(flags: Flags) -> None:
         ("kafka:3.4.1", {"verdict": "valid", "anomalies": [], "as_expected": False}, 1, "differs"),
         ("kafka:3.4.1", {"status": "not-reached", "verdict": "unknown", "as_expected": None}, 1, "differs"),
         ("kafka:4.3.1", {"verdict": "invalid", "anomalies": ["phantom"], "as_expected": False}, 1, "differs"),
+        ("kafka:4.3.1", {"status": "no-data", "verdict": "unknown", "as_expected": False}, 1, "differs"),
         ("kafka:4.3.1", {"status": "not-reached", "verdict": "unknown", "as_expected": None}, 2, "says nothing"),
     ],
 )
@@ -288,3 +292,10 @@ def test_json_has_a_line_per_try(flags: Flags, capsys: pytest.CaptureFixture[str
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["cell"] for line in lines][:2] == ["toy rough kafka:3.4.1", "toy rough kafka:4.3.1"]
     assert {line["status"] for line in lines} == {"judged"}
+
+
+@pytest.mark.parametrize("name", registered(Group.RACES))
+def test_each_race_names_a_sample_where_it_comes_and_one_where_it_does_not(name: str) -> None:
+    race = find_race(name)
+    outcomes = [line.outcome for cell in samples(race) if (line := stated(race, cell)) is not None]
+    assert [outcome == "valid" for outcome in outcomes] == [False, True]
