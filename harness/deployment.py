@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,18 +235,15 @@ class Deployment:
 
     async def close(self) -> None:
         """End what runs, collect what nodes leave, take everything down. Servers are killed: what they stored was read already."""
-        try:
+        async with AsyncExitStack() as last:  # each of these whatever became of the others, from the bottom up
+            last.callback(shutil.rmtree, self.directory / "work", ignore_errors=True)
+            for recorder in (self._events, self._faults, self._metadata, self.choices):
+                last.callback(recorder.close)
+            last.push_async_callback(self.backend.close)
+            if self.gate is not None:
+                last.push_async_callback(self.gate.end)
             if self._cluster is not None:
                 await self._collect(self._cluster)
-        finally:
-            try:
-                if self.gate is not None:
-                    await self.gate.end()
-            finally:
-                await self.backend.close()
-            for recorder in (self._events, self._faults, self._metadata, self.choices):
-                recorder.close()
-            shutil.rmtree(self.directory / "work", ignore_errors=True)
 
     async def _collect(self, cluster: Cluster) -> None:
         await asyncio.gather(*(cluster.kill(name) for name in cluster.nodes))

@@ -61,10 +61,11 @@ def list_races(*, as_json: bool) -> int:
         print(json.dumps([_summary(race) for race in found.values()]))
         return 0
     table = Table(box=None, header_style="bold")
-    for heading in ("race", "what it shows", "affected", "variants"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("race", no_wrap=True)
+    table.add_column("what it shows", overflow="fold", ratio=3)
+    table.add_column("affected", overflow="fold", ratio=2)
     for name, race in found.items():
-        table.add_row(name, race.title, race.affected, ", ".join(race.variants) or "-")
+        table.add_row(name, race.title, race.affected)
     console = Console(highlight=False)
     console.print(table)
     console.print("\n`krash race show NAME` tells the story; `krash race run NAME --system kafka:3.4.1` runs it.")

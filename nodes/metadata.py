@@ -50,6 +50,10 @@ class MetadataView:
     partitions: dict[tuple[str, int], PartitionState] = field(default_factory=dict)
     brokers: dict[int, BrokerState] = field(default_factory=dict)
 
+    def copy(self) -> MetadataView:
+        """One that later rows do not change."""
+        return replace(self, partitions=dict(self.partitions), brokers=dict(self.brokers))
+
     def apply(self, row: MetadataRow) -> None:
         """Rows come in the order of the log."""
         self.epoch, self.offset = row.epoch, row.offset

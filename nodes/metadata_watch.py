@@ -84,7 +84,10 @@ class MetadataWatch:
         if not rows:
             self._anew.add(name)
             return
-        view = MetadataView() if name in self._anew else self._views.setdefault(name, MetadataView())
+        known = self._views.get(name)
+        view = (
+            MetadataView() if known is None or name in self._anew else known.copy()
+        )  # handed out ones stay as they are
         self._anew.discard(name)
         for row in rows:
             view.apply(row)

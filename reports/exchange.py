@@ -8,6 +8,7 @@ Three tables and some log files, each of which may be huge, absent or damaged:
 * `metadata`: the longest copy of the metadata log, with a time for each record. A record carries the wall clock of the
   controller that wrote it; where the harness saw records live, the smallest difference between the two clocks gives the
   moment on the axis of the page.
+* claims: what each controller said of itself, from `events`: that it is the active one, in which epoch, and when that ended.
 * quotes: lines of the nodes' logs that match what a race names in run.json (`race.quotes`). Matched by RE2, whose time is
   linear, since pattern and line may both be hostile.
 
@@ -30,6 +31,7 @@ import pyarrow.compute as pc
 
 from nemesis.races.step import STEPS, Step
 from nemesis.wire.message import MESSAGES, Action, Message
+from nodes.event import EventKind
 from nodes.metadata_row import METADATA, MetadataRow
 from reports.scan import History, rows
 
@@ -39,6 +41,8 @@ METADATA_LIMIT = 2_000
 QUOTE_LIMIT = 40
 PATTERN_LIMIT = 20
 END_LIMIT = 50
+CLAIM_LIMIT = 60
+OTHERWISE = "it says otherwise"  # how a claim ends that its controller gave up (nodes/claims.py)
 _LOG_BYTES = 16 << 20  # of one log file, from its end
 _LINE_BYTES = 600
 # requests that change who leads, who is in sync, who is registered, or what a transaction becomes
@@ -84,6 +88,16 @@ class End:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A controller began to say that it is the active one, or was last asked when it still said so."""
+
+    node: str
+    epoch: int
+    at_ns: int
+    ends: str | None  # how it ended: "silent", "it says otherwise"; None: it began
+
+
+@dataclass(frozen=True, kw_only=True)
 class Exchange:
     steps: tuple[Step, ...] = ()
     messages: tuple[Message, ...] = ()  # by `in_ns`
@@ -93,6 +107,7 @@ class Exchange:
     metadata_left_out: int = 0
     quotes: tuple[Quote, ...] = ()
     ends: tuple[End, ...] = ()
+    claims: tuple[Claim, ...] = ()  # by time
     topics: Mapping[str, str] = field(default_factory=dict)  # topic id -> name
 
     def __bool__(self) -> bool:
@@ -113,6 +128,7 @@ def exchange(history: History, run: Mapping[str, Any], run_dir: Path) -> Exchang
         metadata_left_out=metadata_left_out,
         quotes=tuple(_quotes(run_dir / "nodes", patterns(run))),
         ends=_ends(history),
+        claims=_claims(history),
         topics=dict(_topic_ids(metadata)),
     )
 
@@ -136,6 +152,18 @@ def _ends(history: History) -> tuple[End, ...]:
             if row.pop("phase") == "final" and (key in latest or len(latest) < END_LIMIT):
                 latest[key] = End(at_ns=row.pop("invoked_ns"), **row)
     return tuple(latest[key] for key in sorted(latest))
+
+
+def _claims(history: History) -> tuple[Claim, ...]:
+    """The first CLAIM_LIMIT."""
+    kinds = pa.array([str(EventKind.CONTROLLER_CLAIMS), str(EventKind.CONTROLLER_CLAIM_ENDS)])
+    found = []
+    for batch in history.batches("events", ["kind", "node", "leader_epoch", "at_ns", "detail"]):
+        for row in rows(batch.filter(pc.is_in(batch.column("kind"), value_set=kinds))):
+            if row["node"] is not None and row["leader_epoch"] is not None:
+                ends = (row["detail"] or "") if row["kind"] == EventKind.CONTROLLER_CLAIM_ENDS else None
+                found.append(Claim(node=row["node"], epoch=row["leader_epoch"], at_ns=row["at_ns"], ends=ends))
+    return tuple(sorted(found, key=lambda claim: claim.at_ns)[:CLAIM_LIMIT])
 
 
 def _messages(history: History, named: Collection[int]) -> tuple[tuple[Message, ...], int, int]:

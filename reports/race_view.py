@@ -20,6 +20,7 @@ AROUND = 3  # anomalies that get a sequence of their own
 AROUND_ROWS = 40
 BEFORE_NS, AFTER_NS = 2_000_000_000, 15_000_000_000
 METADATA_ROWS = 150
+_ABOUT = ("name", "variant", "title", "story", "references", "affected", "fixed", "expected")
 _PLAIN = frozenset(
     {"partition", "partition-change", "topic", "remove-topic", "controller-change", "leader-change", "feature-level"}
     | {"register-broker", "unregister-broker", "broker-registration-change", "fence-broker", "unfence-broker"}
@@ -40,7 +41,7 @@ def race(evidence: Evidence) -> dict[str, Any] | None:
         return None
     metadata = [moment for moment in evidence.exchange.metadata if moment.row.kind in _PLAIN]
     return {
-        "about": {"name": "", "variant": "", "title": "", "story": "", "references": "", **about(evidence.run)},
+        "about": dict.fromkeys(_ABOUT, "") | about(evidence.run),
         "story": story(evidence),
         "picture": picture(evidence, "sequence-race"),
         "losses": evidence.losses,

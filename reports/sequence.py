@@ -23,7 +23,7 @@ from nemesis.races.step import Step
 from nemesis.wire.message import Action, Direction, Message
 from nodes.metadata_row import MetadataRow
 from reports.evidence import Evidence, node_name
-from reports.exchange import End, Moment, json_object
+from reports.exchange import OTHERWISE, End, Moment, json_object
 from reports.spans import NodeLane, Span
 from reports.wording import at, duration, one_line
 
@@ -62,6 +62,7 @@ _MARKED = {
     "elect": "mark",
     "roll": "mark",
     "upgrade": "mark",
+    "say": "mark",
 }
 
 
@@ -98,7 +99,8 @@ def sequence(
     """All rows between two moments, the most telling `limit`."""
     found = [
         row
-        for row in (*_messages(evidence), *_metadata(evidence), *_nodes(evidence), *_steps(evidence), *_ends(evidence))
+        for kind in (_messages, _metadata, _nodes, _claims, _steps, _ends)
+        for row in kind(evidence)
         if (since_ns is None or row.at_ns >= since_ns) and (until_ns is None or row.at_ns <= until_ns)
     ]
     kept = sorted(found, key=lambda row: (-row.weight, row.at_ns))[:limit]
@@ -119,6 +121,8 @@ def lanes(rows: Iterable[Row]) -> list[str]:
 
 def _messages(evidence: Evidence) -> Iterator[Row]:
     requests = {message.message: message for message in evidence.exchange.messages}
+    begin_ns = min((step.started_ns for step in evidence.exchange.steps), default=0)  # before it, nodes only come up
+    registered = any(moment.row.kind == "register-broker" for moment in evidence.exchange.metadata)  # told by those
     answers = {message.answers: message for message in evidence.exchange.messages if message.answers is not None}
     for message in evidence.exchange.messages:
         if message.direction == Direction.RESPONSE and message.action == Action.PASSED:
@@ -126,6 +130,8 @@ def _messages(evidence: Evidence) -> Iterator[Row]:
             if asked is not None and asked.action != Action.PASSED:
                 yield _answer(message)
         elif message.action == Action.PASSED:
+            if message.in_ns < begin_ns or (registered and message.api_name == "BrokerRegistration"):
+                continue
             yield _passed(message, answers.get(message.message), evidence)
         else:
             yield from _acted(message, evidence)
@@ -193,7 +199,10 @@ def shown_fields(text: str | None, topics: Mapping[str, str]) -> str:
     """The fields of a frame that people ask about: "t-0, newIsr [1, 2], partitionEpoch 1"."""
     fields = json_object(text)
     if "topicId" in fields and "topic" not in fields:
-        fields = {"topic": topics.get(str(fields["topicId"]), str(fields["topicId"])), **fields}
+        id = str(fields["topicId"])
+        fields = {"topic": topics.get(id, f"{id[:6]}…"), **fields}
+    if "newIsr" in fields:
+        fields = {name: value for name, value in fields.items() if name not in ("brokerId", "brokerEpoch")}
     known = {name: fields[name] for name in _SHOWN_FIELDS if fields.get(name) is not None}
     if {"topic", "partition"} <= known.keys():
         known = {"": f"{known.pop('topic')}-{known.pop('partition')}", **known}
@@ -285,6 +294,18 @@ def _state(lane: NodeLane, span: Span, evidence: Evidence) -> Row | None:
         if over or first
         else Row(at_ns=span.start_ns, kind=span.state, words=words + detail, weight=weight, nodes=(lane.node,))
     )
+
+
+def _claims(evidence: Evidence) -> Iterator[Row]:
+    """Who says that it is the active controller. That one fell silent is told by what silenced it."""
+    for claim in evidence.exchange.claims:
+        if claim.ends is None:
+            words = f"{claim.node} says that it is the active controller, in epoch {claim.epoch}"
+        elif claim.ends == OTHERWISE:
+            words = f"{claim.node} does not say so any more (epoch {claim.epoch})"
+        else:
+            continue
+        yield Row(at_ns=claim.at_ns, kind="mark", words=_line(words), weight=7, nodes=(claim.node,))
 
 
 def _steps(evidence: Evidence) -> Iterator[Row]:

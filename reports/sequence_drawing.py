@@ -21,7 +21,8 @@ from reports.wording import at, clip
 WIDTH = 1120
 ROW, TOP = 27, 46
 TIMES, LANES = 62, 108  # where the times end, and the first lane stands
-_CHARACTER = 6.0
+_CHARACTER, _BOLD = 5.9, 6.8  # width of a character
+_LOUD = ("held", "released", "answer", "down", "wipe", "stuck", "end")
 _MARKS = {
     "down": "✕",
     "starting": "▸",
@@ -77,7 +78,7 @@ class _Drawing:
         self.put(
             '<text class="when" x="{x}" y="{y}">{t}</text>', x=TIMES, y=y + 4, t=at(row.at_ns, self.evidence.zero_ns)
         )
-        room = int((WIDTH - self.words_at) / _CHARACTER)
+        room = int((WIDTH - self.words_at) / (_BOLD if row.kind in _LOUD else _CHARACTER))
         shown = row.words if len(row.words) <= room else f"{row.words[: room - 1]}…"
         self.put(
             '<text class="words {k}" x="{x}" y="{y}"><title>{all}</title>{t}</text>',

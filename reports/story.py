@@ -23,7 +23,6 @@ _BROKE = {
     "wipe": "given an empty disk in place of its own",
     "roll-back": "given an old copy of its disk",
     "power-loss": "without power",
-    "cut": "cut off from each other",
 }
 _MESSAGES = 4
 _CRASHES = 10
@@ -39,7 +38,11 @@ def about(run: dict[str, Any]) -> dict[str, str]:
     race = run.get("race")
     if not isinstance(race, dict):
         return {"name": str(race)} if isinstance(race, str) else {}
-    known = {key: race[key] for key in ("name", "race", "variant", "title", "story") if isinstance(race.get(key), str)}
+    wanted = ("name", "race", "variant", "title", "story", "affected", "fixed")
+    known = {key: race[key] for key in wanted if isinstance(race.get(key), str)}
+    if isinstance(expected := race.get("expected"), dict) and isinstance(expected.get("outcome"), str):
+        because = f", because {expected['because']}" if expected.get("because") else ""
+        known["expected"] = f"{expected['outcome']}{because}"
     if isinstance(race.get("references"), list):
         known["references"] = ", ".join(str(item) for item in race["references"][:10])
     return {"name": known.pop("race", ""), **known} if "name" not in known else known
@@ -59,7 +62,11 @@ def _sentences(evidence: Evidence) -> Iterator[str]:
 def _acknowledged(evidence: Evidence) -> Iterator[tuple[int, str]]:
     """How many records, and by when."""
     counts = evidence.verdict.counts
-    sent = [step.ended_ns for step in evidence.exchange.steps if step.verb in ("produce", "flush") and step.ended_ns]
+    sent = [
+        step.ended_ns
+        for step in evidence.exchange.steps
+        if step.verb in ("produce", "flush") and step.ended_ns and "acknowledged" in (step.seen or "")
+    ]
     if counts is not None:
         by = f"By {at(max(sent), evidence.zero_ns)} " if sent else ""
         were = "was" if counts.acknowledged == 1 else "were"
@@ -77,7 +84,7 @@ def _message(message: Message, evidence: Evidence) -> str:
     if message.action not in (Action.HELD, Action.DELAYED):
         return f"{sent}; krash {_did(message.action)}."
     if message.out_ns is None:
-        return f"{sent}; krash held it back to the end."
+        return f"{sent}. krash held it back and never let it go."
     answer = next((one for one in evidence.exchange.messages if one.answers == message.message), None)
     said = ""
     if answer is not None and answer.error is not None:
@@ -95,13 +102,21 @@ def _did(action: str) -> str:
 
 
 def _crashes(evidence: Evidence) -> Iterator[tuple[int, str]]:
-    """When, and what krash broke then."""
+    """When, and what krash broke then. Of a race, cuts and upgrades are told by their steps, which say it in words."""
+    zero, steps = evidence.zero_ns, evidence.exchange.steps
+    rolls = [step for step in steps if step.verb == "roll"]
+    for step in [step for step in steps if step.verb in ("roll", "cut")][:_CRASHES]:
+        what = step.text.partition(" ")[2]
+        said = f"the network was cut: {what}" if step.verb == "cut" else f"an upgrade began: {what}"
+        yield step.started_ns, f"At {at(step.started_ns, zero)} {said}."
     struck = [fault for fault in evidence.faults if fault.injecting_ns is not None and fault.name in _BROKE]
     for fault in sorted(struck, key=lambda fault: fault.injecting_ns or 0)[:_CRASHES]:
+        begun = fault.injecting_ns or 0
+        if any(step.started_ns <= begun <= (step.ended_ns or begun) for step in rolls):
+            continue
         names = one_line(" and ".join(fault.targets[:4]), 80)
-        did = _BROKE[fault.name]
         verb = "were" if len(fault.targets) > 1 else "was"
-        yield fault.injecting_ns or 0, f"At {at(fault.injecting_ns, evidence.zero_ns)} {names} {verb} {did}."
+        yield begun, f"At {at(begun, zero)} {names} {verb} {_BROKE[fault.name]}."
 
 
 def _leaders(evidence: Evidence) -> Iterator[str]:
@@ -136,4 +151,10 @@ def _end(evidence: Evidence) -> Iterator[str]:
             yield f"In the end: {explain.counted(anomaly.type, anomaly.count)}."
     yield from verdict.unjudged[:2]
     if verdict.verdict == Validity.VALID and not stuck:
-        yield "In the end every acknowledged record was there, and nothing that was checked went wrong."
+        besides = [
+            explain.counted(anomaly.type, anomaly.count)
+            for anomaly in verdict.anomalies
+            if anomaly.severity == Severity.INFORMATION and not anomaly.expected and anomaly.type != "unavailable"
+        ]
+        rest = f"but {', '.join(besides)}" if besides else "and nothing that was checked went wrong"
+        yield f"In the end every acknowledged record was there, {rest}."

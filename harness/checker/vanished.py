@@ -70,7 +70,7 @@ def vanished(history: History, suspects: DataFrame) -> DataFrame:
             until=F.col("other_ns"),
             offset=F.col("offset"),
             value=F.col("value"),
-            detail=[F.col("how"), F.col("other_value")],
+            detail=[F.col("how"), F.col("process"), F.col("client"), F.col("other_value")],
         )
     )
 

@@ -2,7 +2,7 @@
 
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
-    active_controllers().contains("c1")      behind("c3") >= 2         active_controller().is_one_of("c2", "c3")
+    resigned("c1")                    behind("c3") >= 2                active_controller().is_one_of("c2", "c3")
     fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
@@ -15,8 +15,8 @@ again until it holds or the deadline of `on.until` has passed.
 
 from __future__ import annotations
 
+import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -135,13 +135,17 @@ def active_controller() -> Quantity:
     return Quantity("the active controller", read)
 
 
-def active_controllers() -> Quantity:
-    """Names of all controllers that say, each for itself, that they are the active one."""
+def resigned(controller: str) -> Condition:
+    """It no longer says for itself that it is the active controller; one that is silent does not either."""
 
-    async def read(eyes: Eyes) -> object:
-        return frozenset((await eyes.view()).claims)
+    async def look(eyes: Eyes) -> Sighting:
+        claims = (await eyes.view()).claims
+        said = ", ".join(f"{name} (epoch {epoch})" for name, epoch in sorted(claims.items())) or "nobody"
+        return Sighting(controller not in claims, f"active by their own word: {said}")
 
-    return Quantity("the set of controllers that say they are active", read)
+    return Condition(
+        text=f"{controller} does not say any more that it is the active controller", look=look, nodes=(controller,)
+    )
 
 
 def behind(node: str) -> Quantity:
@@ -228,10 +232,11 @@ def answered(hold: Hold) -> Condition:
 
 def elapsed(seconds: float) -> Condition:
     """So long since this was written down. For a fault whose length is the point ("a partition of 4 s"), never for hoping."""
-    began = time.monotonic()
+    clock = asyncio.get_running_loop().time
+    began = clock()
 
     async def look(eyes: Eyes) -> Sighting:
-        passed = time.monotonic() - began
+        passed = clock() - began
         return Sighting(passed >= seconds, f"{passed:.1f} s have passed")
 
     return Condition(text=f"{seconds:g} s have passed", look=look)

@@ -10,8 +10,8 @@ from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage
 from nodes.topology import QuorumKind, Topology
 
-Variant = Literal["static", "dynamic-same-id", "dynamic-new-id", "nothing-wiped"]
-DIE_WITHIN = 30.0  # seconds for the brokers to notice that the log they follow was cut short
+Variant = Literal["static", "leader-wiped", "dynamic-same-id", "dynamic-new-id", "nothing-wiped"]
+ELECTED_WITHIN = 10.0  # seconds for the empty controller and the one that lags to elect one of them, if they can
 
 
 def _cluster(given: Given) -> Topology:
@@ -41,6 +41,12 @@ def _cluster(given: Given) -> Topology:
             where={"variant": "dynamic-new-id"},
             because="KIP-853: the empty disk is no voter, so nobody is elected until a full one is back",
         ),
+        Expectation(
+            outcome=VALID,
+            versions=">= 4.0",
+            where={"variant": "leader-wiped"},
+            because="told that it leads an epoch that it has forgotten, the empty controller dies before it votes",
+        ),
         Expectation(outcome="lost-write", because="the empty controller votes for one that missed the last minutes"),
     ),
     systems=("kafka:3.4.1", "kafka:3.9.2", "kafka:4.3.1"),
@@ -56,6 +62,7 @@ async def controller_disk(on: Stage, variant: Variant = "static", records: int =
 
     Variants:
       static             controller.quorum.voters names voters by id only
+      leader-wiped       the same, but it is the old leader that gets the empty disk, and the follower that stays away
       dynamic-same-id    voters are named by id and directory id, but the new disk was given the old directory id
       dynamic-new-id     the new disk has an id of its own: nobody is elected until the old leader is back; nothing is lost
       nothing-wiped      the control, a static quorum: the follower has its log, and is elected itself
@@ -69,16 +76,20 @@ async def controller_disk(on: Stage, variant: Variant = "static", records: int =
     await on.topic(topic("t2", [2, 1], min_isr=2))
     await on.produce("t2", 0, records)
     await on.kill(leader, follower)
+    back, away = (leader, follower) if variant == "leader-wiped" else (follower, leader)
     if variant != "nothing-wiped":
-        await on.wipe(follower, keep_directory_id=variant == "dynamic-same-id")
-    await on.start(follower)
+        await on.wipe(back, keep_directory_id=variant == "dynamic-same-id")
+    await on.start(back)
     await on.resume(lagging)
-    elected = active_controller().is_one_of(follower, lagging)
-    if variant == "dynamic-new-id":
-        await on.whether(elected, within=8)
-    else:
-        await on.until(elected)
-    if variant in ("static", "dynamic-same-id"):
-        await on.until(all_of(gone("b1"), gone("b2")), within=DIE_WITHIN)
-    await on.start(leader)
+    elected, dead = active_controller().is_one_of(back, lagging), all_of(gone("b1"), gone("b2"))
+    match variant:
+        case "nothing-wiped":
+            await on.until(elected)
+        case "static" | "dynamic-same-id":
+            await on.until(elected)
+            await on.until(dead)
+        case "leader-wiped" | "dynamic-new-id":
+            if await on.whether(elected, within=ELECTED_WITHIN):
+                await on.until(dead)
+    await on.start(away)
     await on.controllers()

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from nemesis.races.actors import Producer
 from nemesis.races.asked import transaction_state
 from nemesis.races.books import NotReached
+from nemesis.races.cells import Cell
 from nemesis.races.conditions import answered, elapsed, held
 from nemesis.races.expectation import CLIENT_ERROR, VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
@@ -40,6 +41,7 @@ def _needs_gate(parameters: Any) -> bool:
     gate=_needs_gate,
     client_links=_needs_gate,
     transactional=True,
+    quotes=("Initialized transactionalId", "[Ff]enced", "INVALID_TXN_STATE|InvalidTxnState"),
     expects=(
         Expectation(outcome=VALID, where={"variant": "nothing-held"}, because="nothing was late"),
         Expectation(
@@ -56,10 +58,12 @@ def _needs_gate(parameters: Any) -> bool:
         ),
         Expectation(
             outcome="torn-transaction",
+            where={"variant": ("abort-then-commit", "commit-then-abort", "one-partition", "no-gate")},
             because="an EndTxn names a producer and an epoch, and both transactions have the same",
         ),
     ),
     systems=("kafka:3.4.1", "kafka:3.9.2", "kafka:4.3.1", "kafka:4.4.0"),
+    samples=(Cell(system="kafka:4.3.1"), Cell(system="kafka:4.3.1", settings={"variant": "bumped-epochs"})),
 )
 async def late_end_txn(
     on: Stage,

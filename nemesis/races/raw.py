@@ -123,6 +123,12 @@ class RawClient:
                 )
             except Unreachable as silent:
                 told = logs.Produced(error="_TRANSPORT", base_offset=-1, message=str(silent))
+            if (
+                told.error not in (TAKEN, "_TRANSPORT")
+                and transaction is not None
+                and sent[topic, partition] == base + count
+            ):
+                sent[topic, partition] = base  # it left nothing behind: the next batch takes its place
             self._produced(ops, told, acks)
             now.seen = f"{told.error}, base offset {told.base_offset}" if told.error == TAKEN else told.error
             return told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nemesis.races.conditions import active_controller, active_controllers, leader_of
+from nemesis.races.conditions import active_controller, leader_of, resigned
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage
@@ -58,12 +58,12 @@ async def two_controllers(
     old, *others = await on.controllers()
     await on.cut(old, [*others, *(["b2", "b3"] if variant == "partial-cut" else [])])
     await on.until(active_controller().is_one_of(*others))
-    if await on.whether(active_controllers().lacks(old), within=overlap_s):
+    if await on.whether(resigned(old), within=overlap_s):
         await on.say(f"{old} resigned", old)
     else:
         await on.say(f"{old} still says that it is the active controller", old)
         if variant == "partial-cut":
             await on.until(leader_of("t", 0) != "b1")
     await on.heal()
-    await on.until(active_controllers().lacks(old))
+    await on.until(resigned(old))
     await on.produce("t", 0, records)

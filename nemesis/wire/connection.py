@@ -16,8 +16,9 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from nemesis.wire.directions import Requests, Responses
 from nemesis.wire.frame import Frame, Unparsable
-from nemesis.wire.stream import Requests, Responses, Stream
+from nemesis.wire.stream import Stream
 
 if TYPE_CHECKING:
     from nemesis.wire.engine import Engine
@@ -48,6 +49,7 @@ class Connection:
 
     def reached(self, server: asyncio.Transport) -> None:
         """The server's side is connected."""
+        self.engine.connections[self.number] = self  # also when its caller is gone and only what it said is left
         self._server = self.responses.source = server
         self.requests.opened(server)
 

@@ -171,9 +171,13 @@ class GateProcess:
         reader, self._writer = await asyncio.open_connection(sock=mine, limit=1 << 24)
         ready = asyncio.get_running_loop().create_future()
         self._listening = asyncio.create_task(self._listen(reader, ready))
-        async with asyncio.timeout(READY_WITHIN):
-            await asyncio.wait({ready, self._listening}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            {ready, self._listening}, timeout=READY_WITHIN, return_when=asyncio.FIRST_COMPLETED
+        )
         self.must_live()
+        if not done:
+            self._process.kill()
+            raise GateDied(f"the wire gate was not ready within {READY_WITHIN:g} s")
 
     @property
     def pid(self) -> int:

@@ -135,7 +135,7 @@ class Engine:
         for waiting in chosen:
             rule.holding.remove(waiting)
             waiting.held = False
-            rule.released += waiting.stream.sink is not None
+            rule.released += 1
             waiting.stream.pump()
         return len(chosen)
 

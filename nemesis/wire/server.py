@@ -26,7 +26,6 @@ from nemesis.wire.rulebook import Names, Rulebook
 from nodes.backends.namespaces import within
 
 CONNECT_WITHIN: Final = 10.0  # seconds; Kafka's socket.connection.setup.timeout.ms
-_SO_MARK: Final = 36
 _BACKLOG: Final = 512
 
 
@@ -162,7 +161,7 @@ def _listening(port: int) -> socket.socket:
 def _marked(mark: int) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, _SO_MARK, mark)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
         made.setblocking(False)
     except OSError:
         made.close()

@@ -24,6 +24,7 @@ from nodes.cluster import Cluster
 from nodes.deploy import deploy
 from nodes.event import Event, EventKind
 from nodes.kafka.system import KafkaSystem
+from nodes.metadata_row import MetadataRow
 from nodes.topology import NodePlan, ServerRole, Topic, Topology
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Lab:
     home: Path
     events: list[Event] = field(default_factory=list)
+    metadata: list[MetadataRow] = field(default_factory=list)
     gate: GateProcess | None = None
     _open: list[tuple[LocalBackend, Cluster | None]] = field(default_factory=list)
 
@@ -70,6 +72,7 @@ class Lab:
             system=KafkaSystem(),
             backend=backend,
             on_event=self.events.append,
+            on_metadata=self.metadata.append,
             deadline=90,
             before_start=open_gate if wire else None,
             kind=WiredCluster,

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
 
 from nemesis.wire.message import Direction
 from nemesis.wire.rule import Hold, Match, Rewrite, Rule, Watch
 from nodes.topology import Topic, separate
+from tests.harness.krash import krash, start_krash
 from tests.kafka.conftest import Lab
 
+pytestmark = pytest.mark.timeout(600)
 SOON = 60.0
 LOG = Topic(name="log", partitions=1, replication=2, assignment={0: (1, 2)}, config={"min.insync.replicas": "1"})
 
@@ -65,3 +74,45 @@ async def test_a_response_is_rewritten(lab: Lab) -> None:
         await lie.seen()
     assert lie.counts.rewritten == 1
     await cluster.recovered(SOON)
+
+
+def test_a_healthy_run_through_the_gate_is_valid_and_has_every_frame(tmp_path: Path) -> None:
+    short = ("--time-limit", "6s", "--set", "wire=on", "--out", tmp_path, "--json")
+    ran = krash("run", "examples/healthy.yaml", *short)
+    assert (ran.code, ran.answer["verdict"], ran.answer["counts"]["lost"]) == (0, "valid", 0)
+    rows = pq.read_table(Path(ran.answer["run_dir"]) / "history" / "messages").to_pylist()
+    links = {(row["source"], row["destination"]) for row in rows}
+    assert links >= {(one, other) for one in ("b1", "b2", "b3") for other in ("b1", "b2", "b3") if one != other}
+    assert not any(name.startswith("w") for link in links for name in link)
+    assert {row["action"] for row in rows} == {"passed"}
+    assert not any(row["api_name"] == "opaque" for row in rows)
+    told = krash("wire", ran.answer["run_dir"], "--api", "BrokerRegistration")
+    assert told.code == 0
+    assert "b1 -> c1  BrokerRegistration" in told.stdout
+
+
+def test_a_gate_that_dies_is_a_harness_error_and_ends_the_workload(tmp_path: Path) -> None:
+    process = start_krash("run", "--nemesis", "none", "--time-limit", "10m", "--set", "wire=on", "--out", tmp_path)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.lstrip().startswith("deploy"):
+                break
+        (run,) = tmp_path.iterdir()
+        os.kill(gate_of(run.name), signal.SIGKILL)
+        output = process.communicate(timeout=300)[0]
+    finally:
+        process.kill()
+    assert process.returncode == 3, output
+    assert "the wire gate ended with code -9" in output
+    assert json.loads((run / "verdict.json").read_text())["status"] == "harness-error"
+
+
+def gate_of(run: str) -> int:
+    """Pid of a run's gate, as this process sees it."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdecimal() else []
+            if b"harness.gate" in words and any(run.encode() in word for word in words):
+                return int(entry.name)
+    raise AssertionError(f"no gate of {run}")

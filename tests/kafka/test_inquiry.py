@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from nodes.cluster import Cluster
+from nodes.network import Cut
 from nodes.protocol import brokers, logs, partitions, transactions
-from nodes.protocol.connection import Connection
+from nodes.protocol.connection import Connection, Unreachable
 from nodes.protocol.logs import Writer
 from nodes.protocol.partitions import At
 from nodes.topology import Topic, separate
@@ -70,6 +71,7 @@ async def test_offsets_transactions_and_elections_are_told_as_the_broker_tells_t
     if version == "4.3.1":
         await the_second_version(cluster, leader)
 
+    await out_of_a_client_s_network(cluster)
     assert await cluster.elect("t", 0) == "ELECTION_NOT_NEEDED"
     assert await cluster.elect("nothing", 0) == "UNKNOWN_TOPIC_OR_PARTITION"
     await cluster.kill("b1")
@@ -99,3 +101,12 @@ async def the_second_version(cluster: Cluster, leader: Connection) -> None:
     assert again.error == "NONE"
     late = await transactions.end(coordinator, first, commit=False, version=transactions.BUMPS_EPOCH, timeout=SOON)
     assert late.error == "PRODUCER_FENCED"
+
+
+async def out_of_a_client_s_network(cluster: Cluster) -> None:
+    (await cluster.connect("b1", via="w1", timeout=SOON)).close()
+    await cluster.network.cut([Cut(id="w1", at="b1", sources=("w1",))])
+    with pytest.raises(Unreachable):
+        await cluster.connect("b1", via="w1", timeout=0.5)
+    (await cluster.connect("b1", timeout=SOON)).close()
+    await cluster.network.heal(["w1"])

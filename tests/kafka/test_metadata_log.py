@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from nodes.cluster import NotReached
 from nodes.kafka.distribution import locate
 from nodes.kafka.java import find_java
 from nodes.kafka.metadata_log import RECORDS, rows
@@ -59,10 +63,28 @@ async def test_it_reads_as_kafka_s_own_tool_reads_it(lab: Lab, tmp_path: Path) -
     cluster = await lab.deploy(topology)
     await cluster.raise_metadata_version("4.3")
     await cluster.kill("b1")
-    await cluster.wait(lambda view: view.brokers == {2}, deadline=60, what="broker 1 fenced")
+    told = await cluster.wait_metadata(
+        lambda view: view.brokers[1].fenced and view.partitions["log", 0].isr == (2,), deadline=60, what="b1 fenced"
+    )
+    assert told.controller == 101
+    assert told.partitions["log", 0].leader == 2
     await cluster.start("b1", deadline=90)
-    await cluster.recovered(90)
+    view = await cluster.recovered(90)
+    again = await cluster.wait_metadata(
+        lambda log: set(log.partitions["log", 0].isr) == {1, 2}, deadline=30, what="b1 back"
+    )
+    assert again.brokers[1].epoch > told.brokers[1].epoch
+    assert again.brokers[1].incarnation != told.brokers[1].incarnation
+    for key, seen in view.partitions.items():
+        state = cluster.metadata.partitions[key]
+        assert (state.leader, state.leader_epoch, state.replicas) == (seen.leader, seen.leader_epoch, seen.replicas)
+        assert sorted(state.isr) == list(seen.isr)
+    with pytest.raises(
+        NotReached, match=r"the moon: not within 0\.1 s; metadata log at \d+ \(epoch 1\); unfenced: 1 2;"
+    ):
+        await cluster.wait_metadata(lambda _: False, deadline=0.1, what="the moon")
     await cluster.delete_topic("log")
+    await cluster.wait_metadata(lambda log: not log.partitions, deadline=30, what="no topic")
     await cluster.kill("c1")
     await cluster.nodes["c1"].fetch("data/__cluster_metadata-0", tmp_path / "metadata")
     log = tmp_path / "metadata" / "00000000000000000000.log"
@@ -89,3 +111,9 @@ async def test_it_reads_as_kafka_s_own_tool_reads_it(lab: Lab, tmp_path: Path) -
     isrs = [row.fields["isr"] for row in decoded if row.kind == "partition-change" and "isr" in row.fields]
     assert (2,) in isrs
     assert {tuple(sorted(isr)) for isr in isrs} == {(2,), (1, 2)}  # type: ignore[arg-type]
+
+    whole = list(cluster.system.collected_metadata(tmp_path, run="test", clock="host", node="c1"))
+    assert [replace(row, at_ns=None) for row in lab.metadata] == whole
+    assert [row.offset for row in whole] == [row.offset for row in decoded]
+    assert all(row.at_ns is not None for row in lab.metadata)
+    assert {row.topic for row in whole if row.kind == "partition-change"} == {"log"}

@@ -52,6 +52,11 @@ def test_the_run_directory_is_whole(healthy: dict[str, Any]) -> None:
     assert "VALID" in page
     assert (directory / "junit.xml").read_text().startswith("<?xml")
     assert pq.read_table(directory / "history" / "records").num_rows > 2000
+    metadata = pq.read_table(directory / "history" / "metadata").to_pylist()
+    assert {row["topic"] for row in metadata if row["kind"] == "partition"} >= {"log"}
+    assert {row["broker"] for row in metadata if row["kind"] == "register-broker"} == {1, 2, 3}
+    assert len({(row["node"], row["offset"], row["index"]) for row in metadata}) == len(metadata)
+    assert any(row["at_ns"] is not None for row in metadata)
 
 
 def test_checking_and_reporting_again_give_the_same(healthy: dict[str, Any]) -> None:

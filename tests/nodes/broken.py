@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import ClassVar
 from unittest import mock
 
@@ -14,6 +14,7 @@ from nodes.backends.local import LocalBackend
 from nodes.backends.local_node import LocalNode
 from nodes.backends.packet_filter import PacketFilter
 from nodes.network import Cut
+from nodes.node import Mark, Tail
 
 
 class Broken(LocalBackend):
@@ -96,3 +97,16 @@ async def _lines_once(home: homes.Home, path: str) -> AsyncIterator[str]:
 
 class LosesLines(Broken):
     patches = ((homes.Home, "lines", _lines_once),)
+
+
+_tail = homes._tail
+
+
+def _tail_of_any_file(path: Path, since: Mark, limit: int) -> Tail:
+    """Goes on where it was, whatever file is there now."""
+    facts = path.stat()
+    return _tail(path, Mark(identity=facts.st_ino, position=min(since.position, facts.st_size)), limit)
+
+
+class GoesOnInAnotherFile(Broken):
+    patches = ((homes, "_tail", _tail_of_any_file),)

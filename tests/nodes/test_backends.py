@@ -35,6 +35,7 @@ BROKEN = {
     "SwallowsResets": ["a_reset_connection_fails_fast_from_both_sides"],
     "TrustsPaths": ["paths_cannot_leave_the_home"],
     "LosesLines": ["lines_follow_a_growing_file"],
+    "GoesOnInAnotherFile": ["tail_tells_what_was_added_since_a_mark"],
 }
 
 

@@ -13,14 +13,15 @@ import pytest
 
 from nemesis.races.step import STEPS
 from nemesis.wire.message import MESSAGES
+from nodes.event import EVENTS, Event, EventKind
 from nodes.metadata_row import METADATA
 from reports.evidence import Evidence, gather
-from reports.exchange import MESSAGE_LIMIT, QUOTE_LIMIT, patterns
+from reports.exchange import MESSAGE_LIMIT, QUOTE_LIMIT, Claim, patterns
 from reports.page import render, system
 from reports.race_view import around
 from reports.sequence import ROW_LIMIT, sequence, spoken
 from reports.story import story
-from reports.verdict import Verdict
+from reports.verdict import AnomalySummary, Counts, Verdict
 from tests.reports import synthetic, synthetic_race
 from tests.reports.synthetic import Run, rows_of, write
 from tests.reports.synthetic_race import ns
@@ -40,11 +41,11 @@ def test_the_story_tells_what_was_promised_what_did_it_and_what_is_gone(evidence
     assert story(evidence) == [
         "At 2.200 s b2 was killed.",
         "By 5.100 s 200 records were acknowledged: the cluster told the client that it had stored them.",
-        "At 6.200 s b1 sent c1 AlterPartition (t-0, newIsr [1, 2], leaderEpoch 1, partitionEpoch 1, brokerId 1). krash held "
+        "At 6.200 s b1 sent c1 AlterPartition (t-0, newIsr [1, 2], leaderEpoch 1, partitionEpoch 1). krash held "
         "it back for 3.9 s: it arrived at 10.100 s and was accepted.",
         "At 6.200 s b2 was killed.",
         "At 8.900 s b2 was given an empty disk in place of its own.",
-        "At 8.950 s b1 and b2 were cut off from each other.",
+        "At 8.950 s the network was cut: b1 ↔ b2.",
         "At 10.200 s b1 was killed.",
         "t-0 was led by b1 until 12.402 s, then by b2 from 12.402 s.",
         "In the end 200 of the 200 acknowledged records are gone from t-0 (offsets 0 to 199).",
@@ -79,7 +80,7 @@ def test_rows_are_in_order_and_a_held_message_has_two(evidence: Evidence) -> Non
     assert rows.lanes == ("c1", "b1", "b2", "w1")
     assert [row.at_ns for row in rows.rows] == sorted(row.at_ns for row in rows.rows)
     words = [words for _, _, words in spoken(rows.rows, evidence.zero_ns)]
-    held = words.index("AlterPartition (t-0, newIsr [1, 2], leaderEpoch 1, partitionEpoch 1, brokerId 1) is held")
+    held = words.index("AlterPartition (t-0, newIsr [1, 2], leaderEpoch 1, partitionEpoch 1) is held")
     wiped = words.index("replace the disk of b2 by an empty one with its old directory id")
     released, answered = (
         words.index("AlterPartition is released after 3.9 s"),
@@ -224,3 +225,50 @@ def test_quotes_are_bounded_and_safe_against_slow_patterns(tmp_path: Path) -> No
 )
 def test_the_top_line_names_system_and_versions(run: dict[str, Any], said: str) -> None:
     assert system(run) == said
+
+
+def test_who_says_to_be_the_active_controller_is_in_the_sequence(evidence: Evidence) -> None:
+    claims = (
+        Claim(node="c1", epoch=1, at_ns=ns(2.0), ends=None),
+        Claim(node="c2", epoch=4, at_ns=ns(9.0), ends=None),
+        Claim(node="c1", epoch=1, at_ns=ns(12.0), ends="it says otherwise"),
+        Claim(node="c2", epoch=4, at_ns=ns(14.5), ends="the run ended"),
+    )
+    two = replace(evidence, exchange=replace(evidence.exchange, claims=claims))
+    assert [(row.nodes, row.words) for row in sequence(two).rows if "say" in row.words] == [
+        (("c1",), "c1 says that it is the active controller, in epoch 1"),
+        (("c2",), "c2 says that it is the active controller, in epoch 4"),
+        (("c1",), "c1 does not say so any more (epoch 1)"),
+    ]
+
+
+def test_claims_come_from_the_events(tmp_path: Path) -> None:
+    run = synthetic_race.race(tmp_path)
+    kinds = (EventKind.CONTROLLER_CLAIMS, EventKind.CONTROLLER_CLAIM_ENDS)
+    rows = [
+        Event(run="r", clock="host", at_ns=ns(at), node="c1", kind=kind, leader=101, leader_epoch=3, detail=detail)
+        for at, kind, detail in zip((3.0, 9.0), kinds, (None, "it says otherwise"), strict=True)
+    ]
+    write(run, "events", rows_of(EVENTS, rows))
+    assert gather(run.run, run.verdict, run.history).exchange.claims == (
+        Claim(node="c1", epoch=3, at_ns=ns(3.0), ends=None),
+        Claim(node="c1", epoch=3, at_ns=ns(9.0), ends="it says otherwise"),
+    )
+
+
+def test_a_valid_race_does_not_hide_what_was_information_only(evidence: Evidence) -> None:
+    deposed = AnomalySummary(
+        type="epoch-inflation",
+        severity="information",
+        count=1,
+        expected=False,
+        tolerated=False,
+        sentence="",
+        witnesses=[],
+    )
+    counts = Counts(ops={}, attempted=1, acknowledged=1, read=1, lost=0)
+    verdict = Verdict(run="r", verdict="valid", status="judged", reason=None, anomalies=[deposed], counts=counts)
+    told = story(replace(evidence, verdict=verdict, losses=()))
+    assert told[-1] == "In the end every acknowledged record was there, but 1 healthy controller was deposed."
+    clean = story(replace(evidence, verdict=replace(verdict, anomalies=[]), losses=()))
+    assert clean[-1] == "In the end every acknowledged record was there, and nothing that was checked went wrong."

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nemesis.races.conditions import Condition, Sighting, active_controller, active_controllers, behind
+from nemesis.races.conditions import Condition, Sighting, active_controller, behind, resigned
 from nemesis.races.controller_disk import controller_disk
 from nemesis.races.epoch_inflation import epoch_inflation
 from nemesis.races.expectation import expected
@@ -40,6 +40,8 @@ RACES = (last_replica_standing, two_controllers, controller_disk, epoch_inflatio
         (controller_disk, "4.3.1", None, {"variant": "dynamic-same-id"}, "lost-write"),
         (controller_disk, "4.3.1", None, {"variant": "dynamic-new-id"}, "valid"),
         (controller_disk, "3.9.2", None, {"variant": "nothing-wiped"}, "valid"),
+        (controller_disk, "3.9.2", None, {"variant": "leader-wiped"}, "lost-write"),
+        (controller_disk, "4.3.1", None, {"variant": "leader-wiped"}, "valid"),
         (epoch_inflation, "3.9.2", None, {}, "epoch-inflation"),
         (epoch_inflation, "4.3.1", "3.9", {"variant": "cut-from-leader"}, "valid"),
     ],
@@ -88,13 +90,17 @@ def look(condition: Condition, **view: Any) -> Sighting:
     return asyncio.run(condition.look(Eyes()))  # type: ignore[arg-type]  # the part that these conditions use
 
 
-def test_every_controller_that_says_so_counts_as_active() -> None:
+def test_a_controller_resigned_when_it_does_not_say_that_it_is_active() -> None:
     two = {"claims": {"c1": 3, "c2": 4}, "controller": "c2"}
-    assert look(active_controllers().contains("c1"), **two).met
-    assert not look(active_controllers().lacks("c1"), **two).met
-    assert look(active_controllers().lacks("c3"), **two).met
-    assert look(active_controller().is_one_of("c2", "c3"), **two).met
-    seen = look(active_controller().is_one_of("c1", "c3"), **two)
+    stale = look(resigned("c1"), **two)
+    assert (stale.met, stale.seen) == (False, "active by their own word: c1 (epoch 3), c2 (epoch 4)")
+    assert look(resigned("c3"), **two).met
+    assert look(resigned("c1")).seen == "active by their own word: nobody"
+
+
+def test_the_active_controller_is_one_of_some() -> None:
+    assert look(active_controller().is_one_of("c2", "c3"), controller="c2").met
+    seen = look(active_controller().is_one_of("c1", "c3"), controller="c2")
     assert (seen.met, seen.seen) == (False, "the active controller is c2")
     assert active_controller().is_one_of("c2", "c3").text == "the active controller is c2 or c3"
 

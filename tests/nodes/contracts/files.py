@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from nodes.node import NodeError
+from nodes.node import Mark, NodeError, Tail
 from tests.nodes.contracts.stage import SOON, Stage, closing
 
 
@@ -84,6 +84,7 @@ async def paths_cannot_leave_the_home(on: Stage) -> None:
         attempts: tuple[tuple[Callable[..., Awaitable[object]], tuple[object, ...]], ...] = (
             (on.b1.read, (path,)),
             (on.b1.write, (path, b"")),
+            (on.b1.tail, (path,)),
             (on.b1.exists, (path,)),
             (on.b1.list, (path,)),
             (on.b1.wipe, (path,)),
@@ -98,6 +99,26 @@ async def paths_cannot_leave_the_home(on: Stage) -> None:
     with pytest.raises(NodeError, match="b1"):
         on.b1.absolute("../b2")
     assert not (on.scratch / "stolen").exists()
+
+
+async def tail_tells_what_was_added_since_a_mark(on: Stage) -> None:
+    assert await on.b1.tail("data/log") == Tail(mark=Mark(), start=0, content=b"")
+    await on.b1.write("data/log", b"one")
+    first = await on.b1.tail("data/log")
+    assert (first.start, first.content, first.mark.position) == (0, b"one", 3)
+    assert await on.b1.tail("data/log", first.mark) == Tail(mark=first.mark, start=3, content=b"")
+    await on.b1.run(("sh", "-c", "printf 'two\\0\\n' >> data/log"), timeout=SOON)
+    second = await on.b1.tail("data/log", first.mark, limit=4)
+    assert (second.start, second.content) == (3, b"two\0")
+    assert (await on.b1.tail("data/log", second.mark)).content == b"\n"
+    await on.b1.truncate("data/log", 2)
+    cut = await on.b1.tail("data/log", second.mark)
+    assert (cut.start, cut.content) == (0, b"on")
+    await on.b1.run(("sh", "-c", "echo other > data/new; mv data/new data/log"), timeout=SOON)
+    other = await on.b1.tail("data/log", cut.mark)
+    assert (other.start, other.content) == (0, b"other\n")
+    await on.b1.wipe("data")
+    assert await on.b1.tail("data/log", other.mark) == Tail(mark=Mark(), start=0, content=b"")
 
 
 async def lines_follow_a_growing_file(on: Stage) -> None:
