@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from nemesis.races.cells import Cell
-from nemesis.races.conditions import active_controller, all_of, behind, gone
+from nemesis.races.conditions import active_controller, all_of, answers, any_of, behind, gone
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
 from nemesis.races.stage import Stage
 from nodes.topology import QuorumKind, Topology
 
 Variant = Literal["static", "leader-wiped", "dynamic-same-id", "dynamic-new-id", "nothing-wiped"]
-ELECTED_WITHIN = 10.0  # seconds for the empty controller and the one that lags to elect one of them, if they can
+ELECTED_WITHIN = 8.0  # seconds for the empty controller and the one that lags to elect one of them, if they can
 
 
 def _cluster(given: Given) -> Topology:
@@ -39,7 +39,11 @@ _VOTES = "the empty controller votes for one that missed what was committed"
     gate=False,
     servers_may_die=True,
     expects=(
-        Expectation(outcome=VALID, where={"variant": "nothing-wiped"}, because="the follower has its log and its vote, and is elected"),
+        Expectation(
+            outcome=VALID,
+            where={"variant": "nothing-wiped"},
+            because="the follower has its log and its vote, and is elected",
+        ),
         Expectation(
             outcome=VALID,
             versions=">= 3.9",
@@ -96,6 +100,7 @@ async def controller_disk(on: Stage, variant: Variant = "static", records: int =
             await on.until(elected)
             await on.until(dead)
         case "leader-wiped" | "dynamic-new-id":
+            await on.until(any_of(answers(back), gone(back)))
             if await on.whether(elected, within=ELECTED_WITHIN):
                 await on.until(dead)
     await on.start(away)

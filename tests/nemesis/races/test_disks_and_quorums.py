@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nemesis.races.cells import cells, samples, stated
-from nemesis.races.conditions import Condition, Sighting, active_controller, behind, resigned
+from nemesis.races.conditions import Condition, Sighting, active_controller, answers, behind, resigned
 from nemesis.races.controller_disk import controller_disk
 from nemesis.races.epoch_inflation import epoch_inflation
 from nemesis.races.expectation import expected
@@ -145,3 +145,12 @@ def test_the_active_controller_comes_first() -> None:
     assert found == [("c1",)]
     assert str(told.raised).startswith("not reached: an active controller (within 2 s); instead: the active controller")
     assert [step.verb for step in told.steps.values()][:3] == ["look", "kill", "look"]
+
+
+def test_a_node_answers_or_does_not() -> None:
+    async def script(on: Stage) -> None:
+        await on.until(answers("c1"))
+        await on.kill("c1")
+        await on.until(answers("c1"), within=2)
+
+    assert str(perform(script).raised) == "not reached: c1 answers (within 2 s); instead: c1 does not answer"
