@@ -3,7 +3,7 @@
     isr("t", 0) == {"b1"}             leader_of("t", 0) == "b2"        leader_of("t", 0) == None
     isr("t", 0).contains("b2")        leader_of("t", 0) != "b1"        leader_epoch("t", 0) >= 3
     resigned("c1")                    behind("c3") >= 2                active_controller().is_one_of("c2", "c3")
-    fenced("b2")   unfenced("b2")   gone("b2")   active_controller() != "c1"
+    fenced("b2")   unfenced("b2")   gone("b2")   answers("c2")   active_controller() != "c1"
     log_line("b1", "Submitting ISR state change PendingExpandIsr")
     held(hold)   held(hold, 2)   answered(hold)
     all_of(fenced("b2"), isr("t", 0) == {"b1"})     any_of(...)     elapsed(4)
@@ -196,6 +196,16 @@ def gone(node: str) -> Condition:
         return Sighting(False, f"{node} is {'running' if isinstance(state, Running) else 'paused'}")
 
     return Condition(text=f"{node} is gone", look=look, nodes=(node,))
+
+
+def answers(node: str) -> Condition:
+    """It answers its own protocol, whatever it knows: a controller that can vote does."""
+
+    async def look(eyes: Eyes) -> Sighting:
+        answered = bool(await eyes.cluster.answers(node))
+        return Sighting(answered, f"{node} {'answers' if answered else 'does not answer'}")
+
+    return Condition(text=f"{node} answers", look=look, nodes=(node,))
 
 
 def log_line(node: str, pattern: str, *, after: int = 0) -> Condition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from nemesis.races.cells import Cell
 from nemesis.races.conditions import all_of, fenced, isr, leader_of, unfenced
 from nemesis.races.expectation import VALID, Expectation
 from nemesis.races.race import Given, cluster, race, topic
@@ -42,9 +43,17 @@ _ELR = "KIP-966: b2 left the ISR, but is known to have everything, and is electe
         ),
         Expectation(outcome=VALID, versions=">= 4.0", where={"elr": "on"}, because=_ELR),
         Expectation(outcome=VALID, versions=">= 4.1", metadata=">= 4.1", where={"elr": "default"}, because=_ELR),
-        Expectation(outcome="lost-write", because=_LOST),
+        Expectation(outcome="lost-write", where={"elr": "default"}, because=_LOST),
+        Expectation(outcome="lost-write", versions=">= 4.0", where={"elr": "off"}, because=_LOST),
     ),
     systems=("kafka:3.4.1", "kafka:3.9.2", "kafka:4.3.1"),
+    also=(
+        Cell(system="kafka:3.9.2", settings={"keep_directory_id": False}),
+        Cell(system="kafka:4.3.1@3.9"),
+        Cell(system="kafka:4.3.1", settings={"elr": "off"}),
+        Cell(system="kafka:4.3.1", settings={"elr": "off", "keep_directory_id": False}),
+        Cell(system="kafka:4.3.1", settings={"variant": "peers-killed", "keep_directory_id": False}),
+    ),
 )
 async def last_replica_standing(
     on: Stage,

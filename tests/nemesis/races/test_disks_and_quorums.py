@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from nemesis.races.conditions import Condition, Sighting, active_controller, behind, resigned
+from nemesis.races.cells import cells, samples, stated
+from nemesis.races.conditions import Condition, Sighting, active_controller, answers, behind, resigned
 from nemesis.races.controller_disk import controller_disk
 from nemesis.races.epoch_inflation import epoch_inflation
 from nemesis.races.expectation import expected
@@ -53,6 +54,20 @@ def test_a_race_states_beforehand_what_it_will_show(
     line = expected(race.expects, version=version, metadata_version=metadata, parameters=parameters)
     assert line is not None
     assert line.outcome == outcome
+
+
+def test_a_dynamic_quorum_is_shown_only_where_there_is_one() -> None:
+    shown = {(cell.system, cell.settings.get("variant", "static")) for cell in cells(controller_disk)}
+    assert {system for system, variant in shown if variant.startswith("dynamic")} == {"kafka:3.9.2", "kafka:4.3.1"}
+    assert ("kafka:3.4.1", "static") in shown
+
+
+def test_every_race_has_a_sample_where_it_comes_and_one_where_it_does_not() -> None:
+    for race in RACES:
+        outcomes = [line.outcome for cell in samples(race) if (line := stated(race, cell)) is not None]
+        assert len(outcomes) == 2, race.name
+        assert outcomes[0] != "valid"
+        assert outcomes[1] == "valid"
 
 
 def topology_of(race: Race, **settings: Any) -> Topology:
@@ -130,3 +145,12 @@ def test_the_active_controller_comes_first() -> None:
     assert found == [("c1",)]
     assert str(told.raised).startswith("not reached: an active controller (within 2 s); instead: the active controller")
     assert [step.verb for step in told.steps.values()][:3] == ["look", "kill", "look"]
+
+
+def test_a_node_answers_or_does_not() -> None:
+    async def script(on: Stage) -> None:
+        await on.until(answers("c1"))
+        await on.kill("c1")
+        await on.until(answers("c1"), within=2)
+
+    assert str(perform(script).raised) == "not reached: c1 answers (within 2 s); instead: c1 does not answer"
