@@ -84,6 +84,11 @@ def test_verification_is_left_to_the_brokers_unless_it_is_turned_off() -> None:
     assert configs == [None, "false"]
 
 
+def test_without_a_gate_the_leaders_log_shows_that_the_late_batch_arrived() -> None:
+    debug = {name: topology_of(hanging_transaction, variant=name).debug for name in ("hang", "no-gate")}
+    assert debug == {"hang": (), "no-gate": ("kafka.request.logger",)}
+
+
 def test_a_length_of_time_is_counted_from_where_it_was_written_down() -> None:
     seen = []
 
