@@ -50,23 +50,23 @@ async def connections_go_through_the_gate(on: Stage) -> None:
     await until(on.w2, "serving", "log/toy.log")
 
     watch = await gate.arm(Rule(id="watch", match=Match(source="w1", destination="w2", api="Fetch"), act=Watch()))
-    answered = await talk(on)
+    answered = await _talk(on)
     assert watch.counts.matched >= answered > 0
     assert {(seen.source, seen.destination) for seen in watch.messages} == {("w1", "w2")}
 
     await network.cut([Cut(id="cut-1", at="b1", sources=("b2",))])
     await network.heal()
     seen = watch.counts.matched
-    await talk(on)
+    await _talk(on)
     assert watch.counts.matched > seen, "healing cuts took the interception away"
 
     slow = await gate.arm(Rule(id="slow", match=Match(source="w1"), act=Delay(mean_s=0.2)))
-    assert await talk(on) <= 10  # one in flight for a second
+    assert await _talk(on) <= 10  # one in flight for a second
     assert slow.counts.delayed > 0
     await slow.disarm()
 
     hold = await gate.arm(Rule(id="hold", match=Match(source="w1"), act=Hold()))
-    talking = asyncio.create_task(talk(on))
+    talking = asyncio.create_task(_talk(on))
     async with asyncio.timeout(SOON):
         await hold.seen()
         await hold.release()
@@ -85,7 +85,7 @@ async def connections_go_through_the_gate(on: Stage) -> None:
         await gate.end()
 
 
-async def talk(on: Stage) -> int:
+async def _talk(on: Stage) -> int:
     """Requests that were answered within a second, one at a time."""
     argv = ("env", f"PYTHONPATH={PACKAGES}", *on.w1.python, "-m", TOY, "drive", on.w2.address, str(BROKER_PORT))
     done = await on.w1.run(argv, timeout=SOON)
