@@ -33,7 +33,9 @@ CONTRACTS: dict[str, Contract] = {
     name: contract
     for module in (processes, files, network, wire)
     for name, contract in inspect.getmembers(module, inspect.iscoroutinefunction)
-    if contract.__module__ == module.__name__ and list(inspect.signature(contract).parameters) == ["on"]
+    if not name.startswith("_")
+    and contract.__module__ == module.__name__
+    and list(inspect.signature(contract).parameters) == ["on"]
 }
 
 
