@@ -38,7 +38,7 @@ async def fenced_replica(
 
     Variants:
       held           AlterPartition arrives after b2 was fenced
-      nothing-held   the control: the same deaths and the same wipe, nothing late
+      nothing-held   the control: the same deaths and the same wipe, and every broker is unfenced before it catches up
 
     What a reader sees: an ISR with a fenced broker in it, b2 elected, every log ends at offset 0. Where it is fixed the
     controller refuses (INELIGIBLE_REPLICA, 107), and nothing is lost.
@@ -48,20 +48,29 @@ async def fenced_replica(
     await on.produce("t", 0, records)
     if variant == "held":
         await _late_request(on)
-    else:
+        await on.wipe("b2", keep_directory_id=keep_directory_id)
+        await on.cut("b1", "b2")  # it must not catch up honestly
         await on.start("b2")
-        await on.until(isr("t", 0).contains("b2"))
+        await on.until(unfenced("b2"))
+    else:
+        await _comes_back(on, "b2")
         await on.kill("b2")
         await on.until(all_of(fenced("b2"), isr("t", 0) == {"b1"}))
-    await on.wipe("b2", keep_directory_id=keep_directory_id)
-    if variant == "held":
-        await on.cut("b1", "b2")  # it must not catch up honestly
-    await on.start("b2")
-    await on.until(unfenced("b2"))
-    if variant == "nothing-held":
-        await on.until(isr("t", 0).contains("b2"))
+        await on.wipe("b2", keep_directory_id=keep_directory_id)
+        await _comes_back(on, "b2")
     await on.kill("b1")
     await on.until(leader_of("t", 0) != "b1")
+    if variant == "nothing-held":
+        await _comes_back(on, "b1")
+
+
+async def _comes_back(on: Stage, name: str) -> None:
+    """Unfenced first, and only then in sync: up to 3.2 a broker that is merely started again may be let in before."""
+    cut = await on.cut("b1", "b2")
+    await on.start(name)
+    await on.until(unfenced(name))
+    await on.heal(cut)
+    await on.until(isr("t", 0).contains(name))
 
 
 async def _late_request(on: Stage) -> None:

@@ -152,6 +152,9 @@ RECORDS: Final[Mapping[int, tuple[str, Sequence[Field]]]] = {
             Field("directories", _UUIDS, since=1, tag=8),
         ),
     ),
+    # before 3.3; later releases write broker-registration-change instead
+    7: ("fence-broker", (Field("broker_id", read_int32), Field("broker_epoch", read_int64))),
+    8: ("unfence-broker", (Field("broker_id", read_int32), Field("broker_epoch", read_int64))),
     9: ("remove-topic", (Field("topic_id", _uuid),)),
     12: ("feature-level", (Field("name", read_compact_string), Field("feature_level", read_int16))),
     17: (

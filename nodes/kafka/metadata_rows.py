@@ -52,7 +52,7 @@ class Story:
         elif row.kind == "leader-change":
             told = {"leader": fields["leader"]}
         if "broker_id" in fields:
-            told = {"broker": fields["broker_id"], "broker_epoch": fields["broker_epoch"], "fenced": _fenced(fields)}
+            told = {"broker": fields["broker_id"], "broker_epoch": fields["broker_epoch"], "fenced": _fenced(row)}
         return MetadataRow(
             run=self.run,
             clock=self.clock,
@@ -99,12 +99,12 @@ def _changed(known: _Partition, fields: Mapping[str, Any]) -> _Partition:
     )
 
 
-def _fenced(fields: Mapping[str, Any]) -> bool | None:
+def _fenced(row: Row) -> bool | None:
     """None: says nothing about it."""
-    said = fields.get("fenced")
+    said = {"fence-broker": True, "unfence-broker": False}.get(row.kind, row.fields.get("fenced"))
     if isinstance(said, bool):
         return said
-    return {FENCED: True, UNFENCED: False}.get(said) if said is not None else None
+    return {FENCED: True, UNFENCED: False}.get(said) if isinstance(said, int) else None
 
 
 def base_offset(name: str) -> int | None:

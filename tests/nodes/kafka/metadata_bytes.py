@@ -71,6 +71,11 @@ def fence(broker: int, epoch: int, *, fenced: bool) -> bytes:
     return b"\x01\x11\x00" + struct.pack(">iq", broker, epoch) + said
 
 
+def old_fence(broker: int, epoch: int, *, fenced: bool) -> bytes:
+    """As releases before 3.3 wrote it."""
+    return (b"\x01\x07\x00" if fenced else b"\x01\x08\x00") + struct.pack(">iq", broker, epoch) + b"\x00"
+
+
 def remove() -> bytes:
     return b"\x01\x09\x00" + TOPIC.bytes + b"\x00"
 

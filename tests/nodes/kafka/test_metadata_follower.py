@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,17 @@ from nodes.kafka.metadata_rows import collected
 from nodes.metadata import MetadataView, describe
 from nodes.metadata_row import MetadataRow
 from nodes.metadata_watch import MetadataWatch
-from tests.nodes.kafka.metadata_bytes import batch, change, fence, leader_change, partition, register, remove, topic
+from tests.nodes.kafka.metadata_bytes import (
+    batch,
+    change,
+    fence,
+    leader_change,
+    old_fence,
+    partition,
+    register,
+    remove,
+    topic,
+)
 
 SOON = 20.0
 FIRST = "00000000000000000000.log"
@@ -56,7 +66,8 @@ def test_a_change_is_told_whole_and_its_epochs_are_counted_as_kafka_counts_them(
     assert json.loads(rows[3].fields)["isr"] == [2]
 
 
-def test_registrations_have_their_epoch_and_their_fencing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fence", [fence, old_fence])
+def test_registrations_have_their_epoch_and_their_fencing(tmp_path: Path, fence: Callable[..., bytes]) -> None:
     log = batch(0, register(2, 7), fence(2, 7, fenced=False), fence(2, 7, fenced=True), register(2, 19))
     rows = rows_of(tmp_path, log)
     assert [(row.broker, row.broker_epoch, row.fenced) for row in rows] == [
