@@ -18,6 +18,8 @@ from nodes.topology import Topology
 Variant = Literal["abort-then-commit", "commit-then-abort", "one-partition", "no-gate", "bumped-epochs", "nothing-held"]
 ID = "krash-late"
 LANDS_WITHIN = 15.0  # seconds for the kernel to send again what was never acknowledged
+ENDS_WITHIN = 5.0  # seconds for what was answered to be seen
+ENDED = "the coordinator took the late EndTxn for the second transaction's, and ended it"
 BUMPS_EPOCH = 5  # the EndTxn version of transaction.version 2
 
 
@@ -141,7 +143,8 @@ async def _partitioned(on: Stage, half: int, partition_s: float, socket_timeout_
     _told_of_success("abort", await ending)
     await writer.begin()
     await writer.send("t", 0, half)
-    await _ended_behind_its_back(on)
+    await on.until(transaction_state(ID) != "Ongoing", within=LANDS_WITHIN)
+    await on.say(ENDED, coordinator, "w1")
     await _other_half(on, writer, half, "u", commit=True)
 
 
@@ -194,8 +197,8 @@ async def _other_half(on: Stage, writer: Producer, half: int, topic: str, *, com
 
 
 async def _ended_behind_its_back(on: Stage) -> None:
-    if await on.whether(transaction_state(ID) != "Ongoing", within=LANDS_WITHIN):
-        await on.say("the coordinator took the late EndTxn for the second transaction's, and ended it", "w1")
+    if await on.whether(transaction_state(ID) != "Ongoing", within=ENDS_WITHIN):
+        await on.say(ENDED, "b1", "w1")
 
 
 def _told_of_success(verb: str, error: str | None) -> None:
