@@ -63,6 +63,12 @@ def _race_files() -> Iterable[Path]:
 
 
 def _file(path: Path) -> str:
+    stat = path.stat()
+    return _content(path, stat.st_mtime_ns, stat.st_size)
+
+
+@cache
+def _content(path: Path, changed_ns: int, size: int) -> str:
     content = path.read_bytes()
     return hashlib.sha256(code_only(content.decode()).encode() if path.suffix == ".py" else content).hexdigest()
 

@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -44,6 +45,7 @@ from reports.track_record import AS_STATED, BROKEN, DIFFERS, NOTHING, Attempt, L
 from reports.verdict import Status, Validity
 
 TRY_LIMIT = 900.0  # seconds; a stage has limits of its own, and this is for what hangs around it
+USUAL_S = 35.0  # a try on two cores, for the estimate before the first
 RUNS_PER_JUDGE = 40  # then Spark begins anew
 FILE = "tries.jsonl"
 
@@ -232,7 +234,11 @@ class Campaign:
 
     def summary(self) -> str:
         kept = sum(len(self.done(one.subject)) for one in self.planned)
-        return f" plan      {len(self.planned)} cells, {kept} tries kept, {self.missing()} to do"
+        known = [one.seconds for line in self.lines(self.planned) for one in line.attempts if one.said]
+        hours = self.missing() * (median(known) if known else USUAL_S) / 3600
+        return (
+            f" plan      {len(self.planned)} cells, {kept} tries kept, {self.missing()} to do, about {hours:.1f} hours"
+        )
 
     async def run(self, tell: Callable[[Subject, Attempt], None]) -> None:
         """Every missing try, round by round, until all are done or somebody interrupts."""

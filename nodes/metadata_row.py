@@ -5,11 +5,15 @@ log's bytes (nodes/kafka/metadata_log.py), while the run lives and again, comple
 (`node`, `offset`, `index`) tells a row. Example: `MetadataRow(node="c1", offset=41, index=0, epoch=2, kind="partition-change",
 topic="log", partition=0, leader=2, isr=(2, 3), ...)`.
 
+A controller that lost its quorum may write what nobody agrees on, and has to truncate it later: such rows are there too, and
+`ends_of_epochs` tells them apart.
+
 `at_ns` is when the harness saw it, so a bound from above on when it happened; `timestamp_ms` is the writer's wall clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -63,3 +67,20 @@ METADATA = pa.schema(
         pa.field("fields", pa.string(), nullable=False),
     ]
 )
+
+
+def ends_of_epochs(places: Iterable[tuple[int, int]]) -> dict[int, float]:
+    """Per epoch the offset at which it ends, infinity for the last, from (offset, epoch) of all rows of all copies.
+
+    A later leader begins where the log ends that a majority has (Raft, leader completeness): a row of an earlier epoch at or
+    beyond that offset was never agreed on. [(7, 1), (9, 1), (8, 3)] -> {1: 8, 3: inf}: the row at 9 of epoch 1 was truncated.
+    """
+    first: dict[int, int] = {}
+    for offset, epoch in places:
+        first[epoch] = min(offset, first.get(epoch, offset))
+    ends: dict[int, float] = {}
+    end = float("inf")
+    for epoch in sorted(first, reverse=True):
+        ends[epoch] = end
+        end = min(end, first[epoch])
+    return ends

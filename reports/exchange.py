@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from nemesis.races.step import STEPS, Step
 from nemesis.wire.message import MESSAGES, Action, Message
 from nodes.event import EventKind
-from nodes.metadata_row import METADATA, MetadataRow
+from nodes.metadata_row import METADATA, MetadataRow, ends_of_epochs
 from reports.scan import History, rows
 
 STEP_LIMIT = 300
@@ -190,8 +190,8 @@ def _messages(history: History, named: Collection[int]) -> tuple[tuple[Message, 
 
 
 def _metadata(history: History, run: Mapping[str, Any]) -> tuple[tuple[Moment, ...], int]:
-    """The longest copy."""
-    copies: dict[str, dict[tuple[int, int], MetadataRow]] = {}
+    """The longest copy, without what was never agreed on; and how much of it was left out."""
+    copies: dict[str, dict[tuple[int, int, int], MetadataRow]] = {}
     counts: dict[str, int] = {}
     for batch in history.batches("metadata", METADATA.names):
         for row in rows(batch):
@@ -199,13 +199,17 @@ def _metadata(history: History, run: Mapping[str, Any]) -> tuple[tuple[Moment, .
             copy = copies.setdefault(row["node"], {})
             if len(copy) < METADATA_LIMIT:
                 lists = {name: None if row[name] is None else tuple(row[name]) for name in ("isr", "replicas")}
-                copy[row["offset"], row["index"]] = MetadataRow(**{**row, **lists})
+                copy[row["offset"], row["epoch"], row["index"]] = MetadataRow(**{**row, **lists})
     if not copies:
         return (), 0
-    node = max(sorted(copies), key=lambda name: len(copies[name]))
-    longest = [copies[node][place] for place in sorted(copies[node])]
+    ends = ends_of_epochs((offset, epoch) for copy in copies.values() for offset, epoch, _ in copy)
+    agreed = {
+        name: [copy[place] for place in sorted(copy) if place[0] < ends[place[1]]] for name, copy in copies.items()
+    }
+    node = max(sorted(agreed), key=lambda name: len(agreed[name]))
+    longest = agreed[node]
     shift = _shift(longest, run)
-    return tuple(Moment(row=row, at_ns=_when(row, shift)) for row in longest), counts[node] - len(longest)
+    return tuple(Moment(row=row, at_ns=_when(row, shift)) for row in longest), max(0, counts[node] - METADATA_LIMIT)
 
 
 def _shift(longest: Iterable[MetadataRow], run: Mapping[str, Any]) -> int | None:

@@ -98,6 +98,15 @@ class _Drawing:
                     self.mark(row, self.x[node], y)
 
     def arrow(self, row: Row, start: float, end: float, y: float) -> None:
+        if start == end:
+            self.put(
+                '<path class="arrow {k}" d="M{x:.1f} {t:.1f}h16v10h-9"/><path class="arrow {k} head" d="M{x:.1f} {b:.1f}l9 -5v10z"/>',
+                k=f"{row.kind} bad" if row.bad else row.kind,
+                x=start,
+                t=y - 5,
+                b=y + 5,
+            )
+            return
         away = 1 if end > start else -1
         kind = f"arrow {row.kind}" + (" bad" if row.bad else "")
         if row.kind in ("held", "dropped"):

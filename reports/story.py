@@ -51,7 +51,7 @@ def about(run: dict[str, Any]) -> dict[str, str]:
 def _sentences(evidence: Evidence) -> Iterator[str]:
     acted = [message for message in evidence.exchange.messages if message.action != Action.PASSED]
     told = [(message.in_ns, _message(message, evidence)) for message in acted[:_MESSAGES]]
-    told += [*_acknowledged(evidence), *_crashes(evidence)]
+    told += [*_transactions(evidence), *_acknowledged(evidence), *_crashes(evidence)]
     yield from (sentence for _, sentence in sorted(told, key=lambda one: one[0]))
     if len(acted) > _MESSAGES:
         yield f"{plural(len(acted) - _MESSAGES, 'more message')} were held, dropped or changed; see below."
@@ -72,6 +72,16 @@ def _acknowledged(evidence: Evidence) -> Iterator[tuple[int, str]]:
         were = "was" if counts.acknowledged == 1 else "were"
         told = "the cluster told the client that it had stored them" if counts.acknowledged else "nothing was promised"
         yield max(sent, default=0), f"{by}{plural(counts.acknowledged, 'record')} {were} acknowledged: {told}."
+
+
+def _transactions(evidence: Evidence) -> Iterator[tuple[int, str]]:
+    """How each transaction of the script ended, in the script's words."""
+    ends = [step for step in evidence.exchange.steps if step.verb in ("commit", "abort") and step.ended_ns is not None]
+    for step in ends[:_CRASHES]:
+        yield (
+            step.ended_ns or 0,
+            f"At {at(step.ended_ns, evidence.zero_ns)} {step.text}: {step.seen or 'nothing was told'}.",
+        )
 
 
 def _message(message: Message, evidence: Evidence) -> str:

@@ -19,7 +19,7 @@ tiny ones share a few calls of a kernel.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -34,11 +34,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from harness.checker import controllers, replicas, transactions
+from harness.checker import transactions
 from harness.checker.check import Need
-from harness.checker.controllers import Claim
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
-from harness.checker.replicas import Standing
+from harness.checker.run_tables import RunTables
 from harness.checker.session import scratch
 from harness.history.reading import History as Stored
 from harness.history.tables import TABLES
@@ -62,7 +61,7 @@ _TRANSACTION_COLUMNS = ("run", "op", "client", "kind", "invoked_ns", "completed_
 Made = TypeVar("Made")
 
 
-class History:
+class History(RunTables):
     """What checks get. `close` frees what was kept between checks; use `opened`."""
 
     def __init__(
@@ -81,7 +80,6 @@ class History:
         `small`: those of few rows, by name.
         """
         self.spark = spark
-        self.runs = runs
         self.partitions = max(
             min(spark.sparkContext.defaultParallelism, 1 + rows // SMALL_ROWS), -(-rows // ROWS_PER_PARTITION)
         )
@@ -89,14 +87,17 @@ class History:
         self.bundles = max(self.partitions, rows // ROWS_PER_BUNDLE)
         _tune(spark, self.partitions, small=rows < SMALL_ROWS)
         self.ops = ops
-        self._small = small or {}
+        super().__init__(
+            runs,
+            small=small or {},
+            faults=faults.to_pylist(),
+            final_bounds=bounds.filter(pc.field("phase") == "final").to_pylist(),
+        )
         ended = ops.where("transaction is not null and kind <> 'send'").select(*_TRANSACTION_COLUMNS).toArrow()
         self.transactions = transactions.transactions(ended.to_pylist())
         self.fates = transactions.fates(self.transactions, runs)
         self.records = self._settled_sends(records).withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
         self.bounds = bounds
-        self.final_bounds = bounds.filter(pc.field("phase") == "final").to_pylist()
-        self.faults = faults.to_pylist()
         self._kept: list[DataFrame] = []
         self._made: dict[Callable[[History], Any], Any] = {}
 
@@ -112,50 +113,6 @@ class History:
         outcome = "if(outcome in ('ok', 'info') and effective is not null, effective, outcome)"
         joined = stored.join(F.broadcast(known), ["run", "transaction"], "left")
         return joined.withColumn("outcome", F.expr(outcome)).drop("effective")
-
-    @cached_property
-    def events(self) -> dict[str, list[dict[str, Any]]]:
-        """run -> EVENTS rows."""
-        return self._rows("events")
-
-    @cached_property
-    def metadata(self) -> dict[str, list[dict[str, Any]]]:
-        """run -> METADATA rows."""
-        return self._rows("metadata")
-
-    @cached_property
-    def steps(self) -> dict[str, list[dict[str, Any]]]:
-        """run -> STEPS rows."""
-        return self._rows("steps")
-
-    @cached_property
-    def faults_by_run(self) -> dict[str, list[dict[str, Any]]]:
-        """run -> FAULTS rows."""
-        return _by_run(self.faults)
-
-    @cached_property
-    def claims(self) -> dict[str, list[Claim]]:
-        """run -> what controllers claimed."""
-        found = {run: controllers.claims(events) for run, events in self.events.items()}
-        return {run: made for run, made in found.items() if made}
-
-    @cached_property
-    def standing(self) -> dict[str, Standing]:
-        """run -> how its cluster stood when the final read was over."""
-        return {
-            run: replicas.standing(
-                events, self.faults_by_run.get(run, []), self.metadata.get(run, []), self.ends.get(run)
-            )
-            for run, events in self.events.items()
-        }
-
-    @cached_property
-    def ends(self) -> dict[str, int]:
-        """run -> when its final read was over."""
-        found: dict[str, int] = {}
-        for row in self.final_bounds:
-            found[row["run"]] = max(row["completed_ns"] or row["invoked_ns"], found.get(row["run"], 0))
-        return found | {run: facts.drained_ns for run, facts in self.runs.items() if facts.drained_ns is not None}
 
     @cached_property
     def origins(self) -> dict[str, int]:
@@ -186,9 +143,6 @@ class History:
             case Need.METADATA:
                 return {run: len(rows) for run, rows in self.metadata.items()}
         raise ValueError(f"{need}: no optional check asks for that")
-
-    def _rows(self, name: str) -> dict[str, list[dict[str, Any]]]:
-        return _by_run(self._small[name].to_pylist()) if name in self._small else {}
 
     @cached_property
     def tallies(self) -> dict[LogKey, Tally]:
@@ -396,13 +350,6 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
 def _small_table(name: str, stored: Sequence[Stored]) -> pa.Table:
     """A table of few rows, of all runs; files without rows are not opened."""
     return pa.concat_tables([TABLES[name].schema.empty_table(), *(run.table(name) for run in stored if run.rows[name])])
-
-
-def _by_run(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["run"], []).append(row)
-    return found
 
 
 def _scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFrame:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from harness.checker.anomalies import FENCED_REPLICA, UNDER_REPLICATED
 from harness.checker.check import Check, Need, Row, plain_finding
 from nodes.event import EventKind
+from nodes.metadata_row import ends_of_epochs
 from reports.verdict import Severity
 
 if TYPE_CHECKING:
@@ -152,9 +153,14 @@ def fenced_joins(history: History) -> Iterator[Row]:
 
 
 def joined_while_fenced(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """(the METADATA row that let it in, broker id), each once however many nodes have a copy of that record."""
+    """(the METADATA row that let it in, broker id), each once however many nodes have a copy of that record.
+
+    What a controller wrote without its quorum was never agreed on, and does not count.
+    """
+    rows = list(rows)
+    ends = ends_of_epochs((row["offset"], row["epoch"]) for row in rows)
     copies: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
+    for row in (row for row in rows if row["offset"] < ends[row["epoch"]]):
         copies.setdefault(row["node"], []).append(row)
     told: set[tuple[int, str, int, int]] = set()
     for copy in copies.values():

@@ -1,6 +1,7 @@
 """Where a race is shown: its cells, each a system, a metadata.version and parameters of the race.
 
-    cells(race)      every variant on every system of the race, and `race.also`; only those of which something was stated beforehand
+    cells(race)      every variant on every system of the race, and `race.also`; only those of which something was stated beforehand,
+                     and of a control (a variant that comes nowhere) only one, on the newest system where the race does come
     samples(race)    the two that CI runs: one where the race must come, one where it must not
 
     Cell(system="kafka:4.3.1@3.4")                                       the default variant, at metadata.version 3.4
@@ -31,9 +32,23 @@ class Cell:
 
 def cells(race: Race) -> list[Cell]:
     """In the order of the race's own data: by variant, then by system."""
-    settings: Sequence[Mapping[str, Any]] = [{}, *({_VARIANT: name} for name in race.variants[1:])]
-    every = [Cell(system=system, settings=chosen) for chosen in settings for system in race.systems]
-    return [cell for cell in (*every, *race.also) if stated(race, cell) is not None]
+    found: list[Cell] = []
+    for settings in ({}, *({_VARIANT: name} for name in race.variants[1:])):
+        mine = [Cell(system=system, settings=settings) for system in race.systems]
+        mine = [cell for cell in mine if stated(race, cell) is not None]
+        control = bool(settings) and all(_outcome(race, cell) == VALID for cell in mine)
+        found += _one_of(mine, race) if control else mine
+    return [*found, *(cell for cell in race.also if stated(race, cell) is not None)]
+
+
+def _one_of(control: Sequence[Cell], race: Race) -> Sequence[Cell]:
+    comes = {system for system in race.systems if _outcome(race, Cell(system=system)) not in (VALID, None)}
+    return ([cell for cell in control if cell.system in comes] or control)[-1:]
+
+
+def _outcome(race: Race, cell: Cell) -> str | None:
+    line = stated(race, cell)
+    return None if line is None else line.outcome
 
 
 def stated(race: Race, cell: Cell) -> Expectation | None:
@@ -50,8 +65,8 @@ def samples(race: Race) -> list[Cell]:
     """At most two: where it must come, and where it must not."""
     if race.samples:
         return list(race.samples)
-    outcomes = [(cell, line.outcome) for cell in cells(race) if (line := stated(race, cell)) is not None]
-    shown = [cell for cell, outcome in outcomes if outcome not in (VALID, UNAVAILABLE, CLIENT_ERROR)]
-    safe = [cell for cell, outcome in outcomes if outcome == VALID]
+    every = cells(race)
+    shown = [cell for cell in every if _outcome(race, cell) not in (VALID, UNAVAILABLE, CLIENT_ERROR)]
+    safe = [cell for cell in every if _outcome(race, cell) == VALID]
     usual = [cell for cell in safe if _VARIANT not in cell.settings]
     return [*shown[:1], *(usual or safe)[-1:]]

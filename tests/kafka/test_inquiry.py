@@ -77,6 +77,11 @@ async def test_offsets_transactions_and_elections_are_told_as_the_broker_tells_t
     await cluster.kill("b1")
     await cluster.wait(lambda view: view.partitions["t", 0].leader == 2, deadline=60, what="b2 leads")
     assert await cluster.elect("t", 0) == "PREFERRED_LEADER_NOT_AVAILABLE"
+    assert await partitions.reassign(follower, "t", 0, [2], timeout=SOON) == "NONE"
+    await cluster.wait_metadata(lambda log: log.partitions["t", 0].replicas == (2,), deadline=30, what="b1 is replaced")
+    assert await partitions.reassign(follower, "t", 0, [9], timeout=SOON) == "INVALID_REPLICA_ASSIGNMENT"
+    assert await brokers.unregister(follower, 1, timeout=SOON) == "NONE"
+    await cluster.wait_metadata(lambda log: set(log.brokers) == {2}, deadline=30, what="b1 is forgotten")
     voted = await cluster.quorum_state("c1")
     assert voted is not None
     assert voted.leader == 101

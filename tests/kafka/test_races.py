@@ -73,7 +73,8 @@ def what_was_seen(told: Mapping[str, Any]) -> str:
     """One try, for whoever reads a red build: how it ended, and the steps with what each of them saw."""
     head = f"- {told['verdict']} ({told['status']}), {', '.join(told['anomalies']) or 'no anomaly'}"
     counts = f"{told['lost']} of {told['acknowledged']} acknowledged records lost, {told['seconds']:.0f} s"
-    steps = pq.read_table(Path(told["run_dir"]) / "history" / "steps").to_pylist()
+    table = Path(told["run_dir"]) / "history" / "steps"
+    steps = pq.read_table(table).to_pylist() if table.is_dir() else []
     began = min((step["started_ns"] for step in steps), default=0)
     lines = [
         f"    {(step['started_ns'] - began) / 1e9:6.1f} s  {step['status']:<12}{step['text']}{_seen(step['seen'])}"

@@ -272,3 +272,14 @@ def test_a_valid_race_does_not_hide_what_was_information_only(evidence: Evidence
     assert told[-1] == "In the end every acknowledged record was there, but 1 healthy controller was deposed."
     clean = story(replace(evidence, verdict=replace(verdict, anomalies=[]), losses=()))
     assert clean[-1] == "In the end every acknowledged record was there, and nothing that was checked went wrong."
+
+
+def test_what_was_never_agreed_on_is_not_told(tmp_path: Path) -> None:
+    """A controller without its quorum wrote offset 12 in epoch 1; epoch 3 begins at 10 in another copy."""
+    run = synthetic_race.race(tmp_path)
+    row = synthetic_race.metadata(12, 9.0, "partition-change", topic="t", partition=0, isr=(2,), leader=2)
+    agreed = [replace(row, offset=9), replace(row, node="c2", offset=10, epoch=3, kind="leader-change")]
+    write(run, "metadata", rows_of(METADATA, [row, replace(row, offset=8), *agreed]))
+    exchange = gather(run.run, run.verdict, run.history).exchange
+    assert [moment.row.offset for moment in exchange.metadata] == [8, 9]
+    assert exchange.metadata_left_out == 0

@@ -202,8 +202,18 @@ class Story:
             )
         )
 
-    def metadata_record(self, kind: str, *, node: str = "c1", partition: int | None = None, **fields: Any) -> None:
-        offset = sum(row.node == node for row in self.metadata)
+    def metadata_record(
+        self,
+        kind: str,
+        *,
+        node: str = "c1",
+        partition: int | None = None,
+        epoch: int = 1,
+        offset: int | None = None,
+        **fields: Any,
+    ) -> None:
+        """The next record of a node's copy, unless an offset is named."""
+        offset = sum(row.node == node for row in self.metadata) if offset is None else offset
         known = dict.fromkeys(
             ("leader", "leader_epoch", "partition_epoch", "isr", "replicas", "broker", "broker_epoch", "fenced"), None
         )
@@ -215,7 +225,7 @@ class Story:
                 node=node,
                 offset=offset,
                 index=0,
-                epoch=1,
+                epoch=epoch,
                 at_ns=None,
                 timestamp_ms=0,
                 kind=kind,

@@ -258,6 +258,20 @@ def an_unfenced_broker_joins_the_isr(run: str) -> Story:
 
 
 @fine
+def what_a_controller_wrote_without_its_quorum_was_truncated(run: str) -> Story:
+    """Offsets 2 to 4 were written twice in the old leader's copy; only epoch 3 was agreed on."""
+    story = clean(run)
+    story.metadata_record("register-broker", broker=1, fenced=False)
+    story.metadata_record("partition", partition=0, isr=(1, 2), replicas=(1, 2), leader=1)
+    story.metadata_record("leader-change", epoch=3, offset=2)
+    story.metadata_record("partition-change", epoch=1, offset=2, partition=0, isr=(1, 2), leader=1)
+    story.metadata_record("broker-registration-change", epoch=3, offset=3, broker=1, fenced=True)
+    story.metadata_record("partition-change", epoch=3, offset=4, partition=0, isr=(2,), leader=2)
+    story.metadata_record("partition-change", epoch=1, offset=5, partition=0, isr=(1,), leader=1)
+    return story
+
+
+@fine
 def the_last_member_of_an_isr_is_fenced(run: str) -> Story:
     story = clean(run)
     story.metadata_record("partition", partition=0, isr=(2,), replicas=(1, 2), leader=2)

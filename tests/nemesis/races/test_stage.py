@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from nemesis.races.books import NotReached
 from nemesis.races.conditions import all_of, answered, any_of, fenced, gone, held, isr, leader_of, unfenced
+from nemesis.races.race import topic
 from nemesis.races.stage import Stage
 from nemesis.races.step import StepStatus
 from nemesis.wire.gate import GateDied
 from nemesis.wire.rule import Hold as HoldAct
+from nodes.cluster import NotReached as NotSeen
+from nodes.topology import Topic
 from tests.nemesis.races.fakes import FakeGate, frame, perform
 
 
@@ -200,3 +203,30 @@ def test_what_runs_meanwhile_is_a_step_of_its_own_and_ends_with_the_script() -> 
     told = perform(script)
     assert told.raised is None
     assert [step.verb for step in told.steps.values()] == ["kill", "whether", "start"]
+
+
+def test_a_topic_is_deleted_and_made_again_although_a_broker_is_away() -> None:
+    asked: list[tuple[str, str, bool | None]] = []
+
+    async def script(on: Stage) -> None:
+        async def delete(name: str, *, deadline: float) -> None:
+            asked.append(("delete", name, None))
+
+        async def create(made: Topic, *, deadline: float, whole: bool) -> None:
+            asked.append(("create", made.name, whole))
+            if whole:
+                raise NotSeen("b2 does not answer")
+
+        on.cluster.delete_topic, on.cluster.create_topic = delete, create
+        await on.delete_topic("t")
+        await on.topic(topic("t", [1, 2]), whole=False)
+        await on.topic(topic("t", [1, 2]))
+
+    told = perform(script)
+    assert asked == [("delete", "t", None), ("create", "t", False), ("create", "t", True)]
+    assert [step.seen for step in told.steps.values()] == [
+        "no broker that answers has t",
+        "t is led",
+        "b2 does not answer",
+    ]
+    assert isinstance(told.raised, NotReached)
