@@ -38,7 +38,9 @@ async def fenced_replica(
 
     Variants:
       held           AlterPartition arrives after b2 was fenced
-      nothing-held   the control: the same deaths and the same wipe, and every broker is unfenced before it catches up
+      nothing-held   the control: the same deaths and the same wipe, and every broker is unfenced before it catches up.
+                     Without that care 3.2.3 let a merely restarted broker in while fenced in 3 of 3 runs: this control was
+                     first stated as valid without it, differed, and was changed
 
     What a reader sees: an ISR with a fenced broker in it, b2 elected, every log ends at offset 0. Where it is fixed the
     controller refuses (INELIGIBLE_REPLICA, 107), and nothing is lost.
