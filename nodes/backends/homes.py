@@ -152,7 +152,7 @@ def _copy(origin: Path, target: Path) -> None:
     if origin.is_dir():
         shutil.copytree(origin, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_if_there)
     else:
-        shutil.copy2(origin, target)
+        _copy_if_there(str(origin), str(target))
 
 
 def _copy_if_there(origin: str, target: str) -> None:

@@ -275,3 +275,23 @@ def test_a_node_asks_for_the_cache_and_for_an_unpacked_distribution(cache: Path,
 def test_what_cannot_be_deployed_is_named_first(topology: Topology, said: str) -> None:
     with pytest.raises(SystemUnavailable, match=said):
         check(topology)
+
+
+def test_indexes_of_the_metadata_log_are_not_collected(tmp_path: Path) -> None:
+    class Fetched(MemoryNode):
+        async def fetch(self, path: str, to: Path) -> None:
+            fetched[path] = to
+
+    fetched: dict[str, Path] = {}
+    node = Fetched("c1")
+    log = "data/__cluster_metadata-0"
+    node.files = dict.fromkeys(
+        (f"{log}/0.log", f"{log}/0.index", f"{log}/0.timeindex", f"{log}/quorum-state", "log/server.log"), b""
+    )
+    asyncio.run(KafkaSystem().collect(node, tmp_path))  # type: ignore[arg-type]  # as much of a node as it needs
+    assert fetched == {
+        "log": tmp_path / "log",
+        "etc": tmp_path / "etc",
+        f"{log}/0.log": tmp_path / "metadata" / "0.log",
+        f"{log}/quorum-state": tmp_path / "metadata" / "quorum-state",
+    }
