@@ -41,6 +41,7 @@ def _cluster(given: Given) -> Topology:
         ),
         Expectation(outcome=VALID, because="the high watermark stands still while the ISR is below the minimum"),
     ),
+    recovery_s=30.0,
     systems=("kafka:3.4.1", "kafka:3.6.2", "kafka:3.9.2", "kafka:4.3.1"),
 )
 async def read_then_vanished(
@@ -103,4 +104,4 @@ async def read_then_vanished(
     else:
         await on.elect("t", 0, preferred=False)
         await on.until(leader_of("t", 0) == "b2")
-        await on.wipe("b1")
+        await on.wipe("b1", keep_directory_id=True)
