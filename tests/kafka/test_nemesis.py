@@ -242,7 +242,7 @@ async def unleash(on: Cluster, section: dict[str, Any], tmp_path: Path, sender: 
         settings=settings,
         journal=HealJournal(tmp_path / "heal.jsonl"),
         reports=Reports(record=record),
-        acknowledged=sender.count,
+        counted=lambda name: sender.count(),
     )
     async with sender.going():
         told.outcome = await nemesis.run(limit)
