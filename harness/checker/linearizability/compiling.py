@@ -1,0 +1,51 @@
+"""Kernels compiled by Numba, kept on disk so that a verdict never waits for a compiler.
+
+    $XDG_CACHE_HOME/krash/kernels/      0700; Numba's own files, named by source file, its time and the processor
+
+Numba reads its files back with pickle. So they are used only from a directory that belongs to this user and that nobody
+else can write; anywhere else kernels are compiled anew in each process. `NUMBA_DISABLE_JIT=1` runs them as plain
+Python, which is how mutation tests see into them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """`numba.njit`, cached under XDG. Everything a kernel calls must be in its own file: Numba looks at that one only."""
+    directory = cache_directory()
+    if directory is None:
+        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(directory)
+    try:
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+@cache
+def cache_directory() -> Path | None:
+    """None: there is none that only this user can write."""
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    directory = root / "krash" / "kernels"
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = directory.stat()
+    except OSError:
+        return None
+    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    mine = found.st_uid == os.geteuid() and os.access(directory, os.W_OK)
+    return directory if mine and not others_write else None
