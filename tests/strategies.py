@@ -116,7 +116,7 @@ def random_history(rng: random.Random, name: str, most: int = 8) -> list[Op]:
     """Legal, or broken in up to two places; a third of the histories have operations of unknown outcome."""
     shape = OBJECTS[name]
     state, ops = shape.initial, []
-    width = rng.choice([1, 3, 6])
+    width = rng.choice([0, 1, 2, 4])
     for number in range(rng.randint(1, most)):
         op = shape.draw(rng, state, number)
         if op.kind in _ANSWERED:
@@ -127,7 +127,7 @@ def random_history(rng: random.Random, name: str, most: int = 8) -> list[Op]:
         ops.append(op)
     if rng.random() < 0.4:
         ops = [_forgotten(rng, op) if rng.random() < 0.35 else op for op in ops]
-    for _ in range(rng.choice([0, 1, 1, 2])):
+    for _ in range(rng.choice([0, 1, 2, 3])):
         where = rng.randrange(len(ops))
         ops[where] = _broken(rng, ops[where], ops)
     rng.shuffle(ops)
@@ -149,11 +149,11 @@ def _forgotten(rng: random.Random, op: Op) -> Op:
 
 
 def _broken(rng: random.Random, op: Op, ops: list[Op]) -> Op:
-    others = [other.result for other in ops if other.kind == op.kind and other.result != "unseen"]
-    if others and op.certain and rng.random() < 0.6:
+    others = [other.result for other in ops if other.kind == op.kind and other.result not in (op.result, "unseen")]
+    if others and op.certain and rng.random() < 0.7:
         return op._replace(result=rng.choice(others))
     length = 0 if op.completed is None else op.completed - op.invoked
-    invoked = op.invoked + rng.randint(-12, 12)
+    invoked = op.invoked + rng.randint(-15, 15)
     return op._replace(invoked=invoked, completed=None if op.completed is None else invoked + length)
 
 
