@@ -54,6 +54,10 @@ def _mutex(rng: random.Random, state: State, number: int) -> Op:
     return Op("acquire", rng.randrange(2)) if state is None else Op("release", state)
 
 
+def _held_mutex(rng: random.Random, state: State, number: int) -> Op:
+    return Op("acquire", number) if state is None else Op("release", state)
+
+
 def _counter(rng: random.Random, state: State, number: int) -> Op:
     kind = rng.choice(["read", "add", "fetch-and-add"])
     return Op(kind, None if kind == "read" else rng.choice([1, 1, 2, -1]))
@@ -68,7 +72,7 @@ def _sequencer(rng: random.Random, state: State, number: int) -> Op:
 
 
 def _set(rng: random.Random, state: State, number: int) -> Op:
-    kind = rng.choice(["read", "insert", "insert", "remove", "contains"])
+    kind = rng.choice(["read", "read", "insert", "remove", "contains", "contains"])
     return Op(kind, None if kind == "read" else rng.randrange(3))
 
 
@@ -87,7 +91,7 @@ def _unique_queue(rng: random.Random, state: State, number: int) -> Op:
 
 
 def _text(rng: random.Random, state: State, number: int) -> Op:
-    kind = rng.choice(["read", "append", "append", "write"])
+    kind = rng.choice(["read", "read", "append", "append", "write"])
     return Op(kind, None if kind == "read" else rng.choice(["a", "b", "ab", ""]))
 
 
@@ -99,6 +103,7 @@ OBJECTS = {
         Object("cas-register", None, _cas_register),
         Object("unique-cas-register", None, _unique_cas_register),
         Object("mutex", None, _mutex),
+        Object("held-mutex", None, _held_mutex),
         Object("counter", 0, _counter),
         Object("unit-counter", 0, _unit_counter),
         Object("sequencer", 0, _sequencer),
@@ -124,6 +129,8 @@ def random_history(rng: random.Random, name: str, most: int = 8) -> list[Op]:
         state = apply(op, state)[1]
         instant = 3 * number
         op = op._replace(invoked=instant - rng.randint(0, 3 * width), completed=instant + rng.randint(0, 3 * width))
+        if name == "held-mutex" and op.kind == "release":  # a holder does one operation at a time
+            op = _after(op, next(other for other in ops if other.argument == op.argument))
         ops.append(op)
     if rng.random() < 0.4:
         ops = [_forgotten(rng, op) if rng.random() < 0.35 else op for op in ops]
@@ -132,6 +139,13 @@ def random_history(rng: random.Random, name: str, most: int = 8) -> list[Op]:
         ops[where] = _broken(rng, ops[where], ops)
     rng.shuffle(ops)
     return ops
+
+
+def _after(op: Op, earlier: Op) -> Op:
+    assert earlier.completed is not None
+    assert op.completed is not None
+    invoked = max(op.invoked, earlier.completed + 1)
+    return op._replace(invoked=invoked, completed=max(op.completed, invoked))
 
 
 def _answer(op: Op, state: State) -> Any:
@@ -179,9 +193,7 @@ def encode(ops: list[Op]) -> Operations:
     ]
     columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)] or [np.empty(0, np.int64)] * 7
     names = ("kind", "argument", "expected", "result", "invoked", "completed")
-    return Operations(
-        **dict(zip(names, columns, strict=False)), certain=columns[6].astype(bool), lists=lists_of(lists)
-    )
+    return Operations(**dict(zip(names, columns, strict=False)), certain=columns[6].astype(bool), lists=lists_of(lists))
 
 
 def initial_code(name: str) -> int:

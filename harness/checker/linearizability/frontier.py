@@ -41,7 +41,6 @@ from harness.checker.linearizability.operations import (
     NAMES,
     NIL,
     OBSERVERS,
-    OPEN,
     READ,
     REMOVE,
     UNSEEN,

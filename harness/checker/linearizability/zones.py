@@ -160,7 +160,9 @@ class _History:
         position = 2 * self.position[writer] + (np.arange(len(rows)) >= len(kept))
         return self._inside(rows, chain, position, invoked, completed) or self._between(rows, chain, invoked, completed)
 
-    def _inside(self, rows: Int64s, chain: Int64s, position: Int64s, invoked: Int64s, completed: Int64s) -> _Found | None:
+    def _inside(
+        self, rows: Int64s, chain: Int64s, position: Int64s, invoked: Int64s, completed: Int64s
+    ) -> _Found | None:
         if not self.is_cas.any():  # chains of one write: nothing but "read before it was written" can be wrong
             began = np.append(self.operations.invoked[self.writers], NEVER)[self.read_from]
             early = np.flatnonzero(self.operations.completed[self.reads] < began)
@@ -183,7 +185,7 @@ class _History:
         start = int(self.chain[-1])
         first[start], first_row[start] = NEVER, -1
         used = np.flatnonzero((first_row >= 0) | (np.arange(count) == start))
-        pair = _clash(first[used], last[used])
+        pair = clash(first[used], last[used])
         if pair is None:
             return None
         contradicting: list[int] = []
@@ -229,7 +231,7 @@ class _History:
         return found
 
 
-def _clash(first: Int64s, last: Int64s) -> tuple[int, int] | None:
+def clash(first: Int64s, last: Int64s) -> tuple[int, int] | None:
     """Two zones with first[a] < last[b] and first[b] < last[a]."""
     forward = np.flatnonzero(first < last)
     forward = forward[np.argsort(first[forward], kind="stable")]

@@ -30,7 +30,7 @@ def assert_agreement(
         if not wanted:
             assert_contradictory(ops, start, found)
     decided = len(seeds) - refused
-    assert decided > 0.8 * len(seeds), "it refuses too much"
+    assert decided > 0.6 * len(seeds), "it refuses too much"
     assert 0.1 * decided < legal < 0.9 * decided, "the histories are too much alike"
 
 
@@ -40,10 +40,12 @@ def assert_contradictory(ops: list[Op], start: object, found: Answer) -> None:
     blamed = set(found.evidence.operations)
     assert not linearizable([ops[row] for row in sorted(blamed)], start), (ops, found)
     rest = [
-        op._replace(completed=None, certain=False, result="unseen")
+        op._replace(completed=None, certain=False)
         for row, op in enumerate(ops)
         if row not in blamed and op.kind not in _ANSWERS_ONLY
     ]
     assert not linearizable([ops[row] for row in sorted(blamed)] + rest, start), (
-        "whatever the others did would explain it" and (ops, found)
+        "what the others may have done would explain it",
+        ops,
+        found,
     )

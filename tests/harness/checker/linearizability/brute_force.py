@@ -59,9 +59,7 @@ def apply(op: Op, state: State) -> tuple[bool, State]:
     raise AssertionError(op)
 
 
-def linearizable(
-    ops: Sequence[Op], initial: State, apply: Callable[[Op, State], tuple[bool, State]] = apply
-) -> bool:
+def linearizable(ops: Sequence[Op], initial: State, apply: Callable[[Op, State], tuple[bool, State]] = apply) -> bool:
     dead_ends: set[tuple[frozenset[int], State]] = set()
 
     def some_order(left: frozenset[int], state: State) -> bool:
