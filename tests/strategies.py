@@ -187,8 +187,11 @@ def encode(ops: list[Op]) -> Operations:
         return len(lists) - 1
 
     rows = [
-        (codes.NAMES.index(op.kind), code(op.argument), code(op.expected), code(op.result))
-        + (op.invoked, OPEN if op.completed is None else op.completed, op.certain)
+        (
+            codes.NAMES.index(op.kind),
+            *(code(value) for value in (op.argument, op.expected, op.result)),
+            *(op.invoked, OPEN if op.completed is None else op.completed, op.certain),
+        )
         for op in ops
     ]
     columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)] or [np.empty(0, np.int64)] * 7

@@ -32,7 +32,7 @@ EXACT: Mapping[str, tuple[Exact, ...]] = {
     "register": (zones,),
     "cas-register": (zones,),
     "kv": (zones,),
-    "text": (zones,),
+    "text": (),
     "mutex": (mutex,),
     "set": (grow_only_set,),
     "counter": (unit_counter, sequencer),
@@ -106,7 +106,7 @@ def _exactly(model: str, operations: Operations, initial: int) -> Answer | str:
         if isinstance(answer, Answer):
             return answer
         reasons.append(f"{answer.engine} needs: {answer.precondition}")
-    return "; ".join(reasons)
+    return "; ".join(reasons) or f"no exact engine is known for {model}"
 
 
 def _cost(operations: Operations) -> float:

@@ -185,7 +185,7 @@ def step(world: World, op: Int64s, state: int) -> int:
         return state + op[ARGUMENT]
     if kind == FETCH_ADD:
         return state + op[ARGUMENT] if op[RESULT] == UNSEEN or op[RESULT] == state else IMPOSSIBLE
-    if kind == INSERT or kind == REMOVE:
+    if kind in (INSERT, REMOVE):
         return change_set(nodes, heads, registers, state, kind, op[ARGUMENT])
     if kind == CONTAINS:
         there = change_set(nodes, heads, registers, state, kind, op[ARGUMENT]) >= 0

@@ -39,23 +39,10 @@ INSERT, REMOVE, CONTAINS = 8, 9, 10  # set; contains returns 0 or 1; READ return
 ENQUEUE, DEQUEUE, EMPTY = 11, 12, 13  # FIFO queue; EMPTY: a dequeue that found nothing
 APPEND = 14  # text; argument: the number of a list of symbols; WRITE and READ name lists too
 
-NAMES = [
-    "read",
-    "write",
-    "cas",
-    "failed-cas",
-    "acquire",
-    "release",
-    "add",
-    "fetch-and-add",
-    "insert",
-    "remove",
-    "contains",
-    "enqueue",
-    "dequeue",
-    "empty",
-    "append",
-]
+NAMES = (
+    *("read", "write", "cas", "failed-cas", "acquire", "release", "add", "fetch-and-add"),
+    *("insert", "remove", "contains", "enqueue", "dequeue", "empty", "append"),
+)
 OBSERVERS = frozenset({READ, CAS_FAILED, CONTAINS, EMPTY})  # never change the state
 
 
@@ -157,7 +144,7 @@ class Answer:
     verdict: Verdict
     engine: str
     evidence: Evidence | None = None
-    spent: Spent = Spent()
+    spent: Spent = field(default_factory=Spent)
     reason: str = ""  # of `unknown`: which budget ended it
 
 

@@ -23,4 +23,5 @@ from tests.harness.checker.linearizability.agreement import assert_agreement
     ],
 )
 def test_they_agree_with_the_definition(name: str, engine, part: int) -> None:  # type: ignore[no-untyped-def]
-    assert_agreement(name, engine, range(5000 * part, 5000 * (part + 1)))
+    share = 0.35 if engine is mutex else 0.6  # a broken history may have a holder do two things at once
+    assert_agreement(name, engine, range(5000 * part, 5000 * (part + 1)), share)
