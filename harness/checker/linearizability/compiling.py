@@ -35,6 +35,11 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
         numba.config.CACHE_DIR = before
 
 
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """A part of a kernel that is compiled into whatever calls it: handing over a dozen arrays costs more than a step."""
+    return numba.njit(nogil=True, forceinline=True)(function)  # type: ignore[no-any-return]
+
+
 @cache
 def cache_directory() -> Path | None:
     """None: there is none that only this user can write."""

@@ -75,9 +75,9 @@ class Search:
     """
 
     def __init__(self, operations: Operations, initial: int = NIL) -> None:
-        self._rows = np.flatnonzero(_needed(operations))
+        self._listed = len(operations.lists.starts) > 1 or operations.has(*_LISTS)
+        self._rows = np.flatnonzero(_needed(operations, self._listed))
         self._operations = operations.take(self._rows)
-        self._listed = bool(len(operations.lists.starts) > 1) or operations.has(*_LISTS)
         self._seconds = 0.0
         self._world = self._new_world(initial)
 
@@ -193,9 +193,9 @@ class Search:
     def _configuration(self, row: Int64s) -> Configuration:
         world = self._world
         first_lost = 1 + int(world.registers[kernel.LIVE_WORDS])
-        took = [op for slot, op in enumerate(world.live.tolist()) if op >= 0 and kernel.has_bit(row, 1, slot)]
+        took = [op for slot, op in enumerate(world.live.tolist()) if op >= 0 and _has_bit(row, 1, slot)]
         called = world.lost[: int(world.registers[kernel.LOST])].tolist()
-        took += [op for slot, op in enumerate(called) if kernel.has_bit(row, first_lost, slot)]
+        took += [op for slot, op in enumerate(called) if _has_bit(row, first_lost, slot)]
         state: int | list[int] = int(row[0])
         if self._listed:
             node, state = int(row[0]), []
@@ -211,11 +211,10 @@ def search(operations: Operations, initial: int = NIL, budget: Budget | None = N
     return Search(operations, initial).run(budget)
 
 
-def _needed(operations: Operations) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _needed(operations: Operations, listed: bool) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     lost = ~operations.certain
     needed = ~(lost & np.isin(operations.kind, list(OBSERVERS)))
-    registers = operations.only(READ, WRITE, CAS)  # a failed CAS might be explained by a value that nobody read
-    if registers:
+    if operations.only(READ, WRITE, CAS) and not listed:  # a failed CAS might need a value that nobody read
         watched = np.isin(operations.argument, _watched(operations.kind, operations.expected, operations.result))
         needed &= ~(lost & np.isin(operations.kind, (WRITE, CAS)) & ~watched)
     return needed
@@ -257,6 +256,10 @@ def _name_twins(ops: Int64s, lost: Int64s) -> None:
             alike += (int(ops[op, kernel.RESULT]),)
         ops[op, kernel.TWIN] = last.get(alike, -1)
         last[alike] = slot
+
+
+def _has_bit(row: Int64s, first: int, slot: int) -> bool:
+    return bool((int(row[first + slot // kernel.BITS]) >> (slot % kernel.BITS)) & 1)
 
 
 def _nodes_at_first(operations: Operations) -> int:

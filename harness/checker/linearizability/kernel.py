@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.checker.linearizability.compiling import compiled
+from harness.checker.linearizability.compiling import compiled, inlined
 from harness.checker.linearizability.operations import (
     ACQUIRE,
     ADD,
@@ -23,7 +23,6 @@ from harness.checker.linearizability.operations import (
     DEQUEUE,
     EMPTY,
     ENQUEUE,
-    FETCH_ADD,
     INSERT,
     NIL,
     READ,
@@ -65,7 +64,7 @@ class World(NamedTuple):
     heads: Int64s
 
 
-@compiled
+@inlined
 def mix(seed: int, word: int) -> int:
     """31 bits of both; no product exceeds 63 bits."""
     mixed = ((seed ^ (word & 0x7FFFFFFF)) * 0x9E3779B1) & 0x7FFFFFFFFFFFFFFF
@@ -164,40 +163,43 @@ def dequeue(nodes: Int64s, heads: Int64s, registers: Int64s, state: int, result:
     return walk(nodes, heads, registers, 0, rest)
 
 
-@compiled
-def step(world: World, op: Int64s, state: int) -> int:
-    """The state after one operation; `IMPOSSIBLE` if it could not have answered what it did."""
-    nodes, heads, registers = world.nodes, world.heads, world.registers
-    kind = op[KIND]
+@inlined
+def step(kind: int, argument: int, expected: int, result: int, state: int) -> int:
+    """The state after one operation on a plain value; `IMPOSSIBLE` if it could not have answered what it did."""
     if kind == READ:
-        return state if state == op[RESULT] else IMPOSSIBLE
+        return state if state == result else IMPOSSIBLE
     if kind == WRITE:
-        return op[ARGUMENT]
+        return argument
     if kind == CAS:
-        return op[ARGUMENT] if state == op[EXPECTED] else IMPOSSIBLE
+        return argument if state == expected else IMPOSSIBLE
     if kind == CAS_FAILED:
-        return IMPOSSIBLE if state == op[EXPECTED] else state
+        return IMPOSSIBLE if state == expected else state
     if kind == ACQUIRE:
-        return op[ARGUMENT] if state == NIL else IMPOSSIBLE
+        return argument if state == NIL else IMPOSSIBLE
     if kind == RELEASE:
-        return NIL if state == op[ARGUMENT] and state != NIL else IMPOSSIBLE
+        return NIL if state == argument and state != NIL else IMPOSSIBLE
     if kind == ADD:
-        return state + op[ARGUMENT]
-    if kind == FETCH_ADD:
-        return state + op[ARGUMENT] if op[RESULT] == UNSEEN or op[RESULT] == state else IMPOSSIBLE
+        return state + argument
+    return state + argument if result in (UNSEEN, state) else IMPOSSIBLE  # FETCH_ADD
+
+
+@compiled
+def step_on_list(world: World, kind: int, argument: int, result: int, state: int) -> int:
+    """The same where the state is a list. `NO_ROOM`: the tree is full."""
+    nodes, heads, registers = world.nodes, world.heads, world.registers
     if kind in (INSERT, REMOVE):
-        return change_set(nodes, heads, registers, state, kind, op[ARGUMENT])
+        return change_set(nodes, heads, registers, state, kind, argument)
     if kind == CONTAINS:
-        there = change_set(nodes, heads, registers, state, kind, op[ARGUMENT]) >= 0
-        return state if there == (op[RESULT] == 1) else IMPOSSIBLE
+        there = change_set(nodes, heads, registers, state, kind, argument) >= 0
+        return state if there == (result == 1) else IMPOSSIBLE
     if kind == ENQUEUE:
-        return child(nodes, heads, registers, state, op[ARGUMENT])
+        return child(nodes, heads, registers, state, argument)
     if kind == DEQUEUE:
-        return dequeue(nodes, heads, registers, state, op[RESULT])
+        return dequeue(nodes, heads, registers, state, result)
     if kind == EMPTY:
         return state if state == 0 else IMPOSSIBLE
-    number = op[ARGUMENT]
-    return walk(nodes, heads, registers, state, world.symbols[world.starts[number] : world.starts[number + 1]])
+    symbols = world.symbols[world.starts[argument] : world.starts[argument + 1]]  # APPEND
+    return walk(nodes, heads, registers, state, symbols)
 
 
 @compiled
@@ -223,23 +225,27 @@ def assign_slots(events: Int64s, ops: Int64s) -> int:
     return used
 
 
-@compiled
-def has_bit(row: Int64s, first: int, slot: int) -> bool:
-    return (row[first + slot // BITS] >> (slot % BITS)) & 1 == 1
-
-
-@compiled
+@inlined
 def observe(world: World, row: Int64s) -> None:
     """Every open observer that is right about the state takes effect now: that loses nothing."""
-    for slot in range(len(world.live)):
-        number = world.live[slot]
-        if number >= 0 and world.ops[number, OBSERVES] == 1 and not has_bit(row, 1, slot):
-            world.registers[STEPS] += 1
-            if step(world, world.ops[number], row[0]) != IMPOSSIBLE:
+    live, ops = world.live, world.ops
+    state = row[0]
+    steps = 0
+    for slot in range(len(live)):
+        number = live[slot]
+        if number >= 0 and ops[number, OBSERVES] == 1 and (row[1 + slot // BITS] >> (slot % BITS)) & 1 == 0:
+            steps += 1
+            kind = ops[number, KIND]
+            if kind < INSERT:
+                after = step(kind, ops[number, ARGUMENT], ops[number, EXPECTED], ops[number, RESULT], state)
+            else:
+                after = step_on_list(world, kind, ops[number, ARGUMENT], ops[number, RESULT], state)
+            if after != IMPOSSIBLE:
                 row[1 + slot // BITS] |= 1 << (slot % BITS)
+    world.registers[STEPS] += steps
 
 
-@compiled
+@inlined
 def admit(world: World, row: Int64s) -> bool:
     """Keep a configuration unless one that is as good is there; drop those that it beats. False: no room."""
     rows, links, registers = world.rows, world.links, world.registers
@@ -302,32 +308,38 @@ def replace(world: World) -> None:
         world.places[place] = entry
 
 
-@compiled
+@inlined
 def branch(world: World, base: Int64s, row: Int64s) -> int:
     """Every open or lost operation that may take effect next. `DONE`, or which array is full."""
-    registers, live = world.registers, world.live
+    registers, live, ops, lost = world.registers, world.live, world.ops, world.lost
+    state = base[0]
     first_lost = 1 + registers[LIVE_WORDS]
     for candidate in range(len(live) + registers[LOST]):
         if candidate < len(live):
             slot, first = candidate, 1
             number = live[slot]
-            if number < 0 or world.ops[number, OBSERVES] == 1:
+            if number < 0 or ops[number, OBSERVES] == 1:
                 continue
         else:
             slot, first = candidate - len(live), first_lost
-            number = world.lost[slot]
-            twin = world.ops[number, TWIN]
-            if twin >= 0 and not has_bit(base, first, twin):
+            number = lost[slot]
+            twin = ops[number, TWIN]
+            if twin >= 0 and (base[first + twin // BITS] >> (twin % BITS)) & 1 == 0:
                 continue
-        if has_bit(base, first, slot):
+        if (base[first + slot // BITS] >> (slot % BITS)) & 1 == 1:
             continue
         registers[STEPS] += 1
-        after = step(world, world.ops[number], base[0])
+        kind = ops[number, KIND]
+        if kind < INSERT:
+            after = step(kind, ops[number, ARGUMENT], ops[number, EXPECTED], ops[number, RESULT], state)
+        else:
+            after = step_on_list(world, kind, ops[number, ARGUMENT], ops[number, RESULT], state)
         if after == NO_ROOM:
             return TREE_FULL
-        if after == IMPOSSIBLE or (first == first_lost and after == base[0]):
+        if after == IMPOSSIBLE or (first == first_lost and after == state):
             continue
-        row[:] = base
+        for word in range(len(base)):
+            row[word] = base[word]
         row[0] = after
         row[first + slot // BITS] |= 1 << (slot % BITS)
         observe(world, row)
@@ -336,7 +348,7 @@ def branch(world: World, base: Int64s, row: Int64s) -> int:
     return DONE
 
 
-@compiled
+@inlined
 def explain(world: World, target: int, base: Int64s, row: Int64s, limit: int) -> int:
     """From all current configurations find those in which the operation in slot `target` took effect."""
     registers, levels, links = world.registers, world.levels, world.links
@@ -358,9 +370,10 @@ def explain(world: World, target: int, base: Int64s, row: Int64s, limit: int) ->
         if registers[STEPS] >= limit:
             return PAUSED
         levels[level] = links[entry, NEXT]
-        if links[entry, DEAD] == 1 or has_bit(world.rows[entry], 1, target):
+        if links[entry, DEAD] == 1 or (world.rows[entry, 1 + target // BITS] >> (target % BITS)) & 1 == 1:
             continue
-        base[:] = world.rows[entry]
+        for word in range(len(base)):
+            base[word] = world.rows[entry, word]
         status = branch(world, base, row)
         if status != DONE:
             links[entry, NEXT] = levels[level]
@@ -369,20 +382,21 @@ def explain(world: World, target: int, base: Int64s, row: Int64s, limit: int) ->
     return DONE
 
 
-@compiled
+@inlined
 def collect(world: World, target: int) -> bool:
     """What was found becomes current, without the bit of the operation that returned. False: nothing was found."""
     registers, links, current = world.registers, world.links, world.current
     kept = 0
     for entry in range(registers[FOUND]):
-        kept += links[entry, DEAD] == 0 and has_bit(world.rows[entry], 1, target)
+        kept += links[entry, DEAD] == 0 and (world.rows[entry, 1 + target // BITS] >> (target % BITS)) & 1 == 1
     if kept == 0:
         return False
     kept = 0
     for entry in range(registers[FOUND]):
         world.places[links[entry, HASH]] = -1
-        if links[entry, DEAD] == 0 and has_bit(world.rows[entry], 1, target):
-            current[kept] = world.rows[entry]
+        if links[entry, DEAD] == 0 and (world.rows[entry, 1 + target // BITS] >> (target % BITS)) & 1 == 1:
+            for word in range(registers[WIDTH]):
+                current[kept, word] = world.rows[entry, word]
             current[kept, 1 + target // BITS] &= ~(1 << (target % BITS))
             kept += 1
     registers[CURRENT] = kept

@@ -26,13 +26,18 @@ Engine = Callable[[Operations], Answer]
 
 
 def shrink(operations: Operations, answer: Answer, engine: Engine, seconds: float = 1.0) -> Answer:
-    """The same answer with less evidence. `engine`: what decides; give it a small budget."""
+    """The same answer with less evidence. Its first operation is the one whose completion nothing explains.
+
+    `engine`: what decides; give it a small budget.
+    """
     if answer.evidence is None:
         return answer
     deadline = time.monotonic() + seconds
     rows = np.array(answer.evidence.operations, np.int64)
     rows = rows[np.argsort(operations.invoked[rows], kind="stable")]
-    prefix = operations.invoked <= operations.completed[answer.evidence.operations[0]]
+    end = operations.completed[answer.evidence.operations[0]]
+    prefix = operations.invoked <= end
+    rows = rows[operations.completed[rows] <= end]  # what was open then may have taken effect, or not
     strong = np.zeros(len(operations), bool)
     strong[rows] = True
     if not _still(operations, strong, prefix, engine):

@@ -10,12 +10,18 @@ from harness.checker.linearizability.operations import CAS, NIL, OPEN, READ, WRI
 def bulk_register(
     count: int, clients: int, seed: int = 1, *, unique: bool = True, cas: float = 0.0, lost: float = 0.0
 ) -> Operations:
-    """Each client does one operation at a time; about half are reads. `cas`, `lost`: shares; lost ones are writes."""
+    """A closed loop: `clients` operations are open at any time, half are reads. `cas`: share of the others; `lost` too."""
     rng = np.random.default_rng(seed)
     instant = 100 * np.arange(count, dtype=np.int64)
-    span = 50 * max(clients - 1, 1)  # `clients` at once, on average
-    invoked = instant - rng.integers(0, span + 1, count)
-    completed = instant + rng.integers(0, span + 1, count)
+    client = np.concatenate([rng.permutation(clients) for _ in range(-(-count // clients))])[:count]
+    order = np.lexsort((instant, client))
+    gap = np.diff(instant[order], append=instant[-1] + 100 * clients)
+    gap[np.append(client[order][1:] != client[order][:-1], True)] = 100 * clients
+    ends = instant[order] + (gap * rng.uniform(0.3, 0.7, count)).astype(np.int64)  # the next one begins at once
+    begins = np.concatenate(([0], ends[:-1])) + 1
+    begins[np.concatenate(([True], client[order][1:] != client[order][:-1]))] = 0
+    invoked, completed = np.empty(count, np.int64), np.empty(count, np.int64)
+    invoked[order], completed[order] = np.minimum(begins, instant[order]), ends
     kind = np.where(rng.random(count) < 0.5, READ, WRITE)
     kind[0] = WRITE
     writes = np.flatnonzero(kind == WRITE)
