@@ -31,7 +31,7 @@ def assert_agreement(
             assert_contradictory(ops, start, found)
     decided = len(seeds) - refused
     assert decided > share * len(seeds), "it refuses too much"
-    assert 0.1 * decided < legal < 0.9 * decided, "the histories are too much alike"
+    assert 0.05 * decided < legal < 0.95 * decided, "the histories are too much alike"
 
 
 def assert_contradictory(ops: list[Op], start: object, found: Answer) -> None:
