@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import numba
+from numba.core import config
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,18 +27,18 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """`numba.njit`, cached under XDG. Everything a kernel calls must be in its own file: Numba looks at that one only."""
     directory = cache_directory()
     if directory is None:
-        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(directory)
+        return numba.njit(nogil=True)(function)
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(directory)
     try:
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """A part of a kernel that is compiled into whatever calls it: handing over a dozen arrays costs more than a step."""
-    return numba.njit(nogil=True, forceinline=True)(function)  # type: ignore[no-any-return]
+    return numba.njit(nogil=True, forceinline=True)(function)
 
 
 @cache

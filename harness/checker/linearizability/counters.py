@@ -24,6 +24,7 @@ from harness.checker.linearizability.operations import (
     READ,
     UNSEEN,
     Answer,
+    Int64s,
     Operations,
     Refused,
     illegal,
@@ -62,7 +63,7 @@ def unit_counter(operations: Operations, initial: int = 0) -> Answer | Refused:
     return illegal(UNIT, failed, *_up_to(operations, adds, reads))
 
 
-def _earliest_deadline_first(release: np.ndarray, deadline: np.ndarray, last: int) -> str | None:  # type: ignore[type-arg]
+def _earliest_deadline_first(release: Int64s, deadline: Int64s, last: int) -> str | None:
     """Fill slots 1..last; what is wrong, if that cannot be done."""
     order = np.argsort(release, kind="stable").tolist()
     waiting: list[int] = []
@@ -79,7 +80,7 @@ def _earliest_deadline_first(release: np.ndarray, deadline: np.ndarray, last: in
     return f"more increments had completed than reads show at {min(left)}" if left and min(left) <= last else None
 
 
-def _up_to(operations: Operations, adds: np.ndarray, reads: np.ndarray) -> list[int]:  # type: ignore[type-arg]
+def _up_to(operations: Operations, adds: Int64s, reads: Int64s) -> list[int]:
     return [*reads.tolist(), *adds.tolist()]
 
 
@@ -110,7 +111,7 @@ def sequencer(operations: Operations, initial: int = 0) -> Answer | Refused:
     return _holes(operations, rows, slot, value[order])
 
 
-def _holes(operations: Operations, rows: np.ndarray, slot: np.ndarray, taken: np.ndarray) -> Answer:  # type: ignore[type-arg]
+def _holes(operations: Operations, rows: Int64s, slot: Int64s, taken: Int64s) -> Answer:
     end = int((slot.max() + 1) // 2) if len(slot) else 0
     lost = np.flatnonzero(~operations.certain & (operations.kind == FETCH_ADD))
     lost = lost[np.argsort(operations.invoked[lost], kind="stable")]

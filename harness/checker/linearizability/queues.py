@@ -22,6 +22,7 @@ from harness.checker.linearizability.operations import (
     NIL,
     UNSEEN,
     Answer,
+    Int64s,
     Operations,
     Refused,
     illegal,
@@ -65,7 +66,7 @@ def fifo_queue(operations: Operations, initial: int = NIL) -> Answer | Refused:
     return _overtaken(operations, enqueue[:-1], dequeue)
 
 
-def _overtaken(operations: Operations, enqueue: np.ndarray, dequeue: np.ndarray) -> Answer:  # type: ignore[type-arg]
+def _overtaken(operations: Operations, enqueue: Int64s, dequeue: Int64s) -> Answer:
     """Both are rows, by value; dequeue -1: it was not."""
     if not len(enqueue):
         return legal(ENGINE)

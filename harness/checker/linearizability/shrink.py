@@ -13,15 +13,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.checker.linearizability.operations import (
     OBSERVERS,
     OPEN,
     Answer,
-    Int64s,
     Operations,
 )
 
+Flags = npt.NDArray[np.bool_]
 Engine = Callable[[Operations], Answer]
 
 
@@ -60,11 +61,11 @@ def shrink(operations: Operations, answer: Answer, engine: Engine, seconds: floa
     return replace(answer, evidence=replace(answer.evidence, operations=tuple(kept)))
 
 
-def _still(operations: Operations, strong: Int64s, prefix: Int64s, engine: Engine) -> bool:
+def _still(operations: Operations, strong: Flags, prefix: Flags, engine: Engine) -> bool:
     return engine(weakened(operations, strong, prefix)).verdict == "illegal"
 
 
-def weakened(operations: Operations, strong: Int64s, kept: Int64s) -> Operations:
+def weakened(operations: Operations, strong: Flags, kept: Flags) -> Operations:
     """Only `strong` operations stay what they are; of the `kept` others those that change the state may happen."""
     observer = np.isin(operations.kind, list(OBSERVERS))
     taken = operations.take(np.flatnonzero(strong | (kept & ~observer)))

@@ -147,11 +147,11 @@ class _History:
         links = np.where(self.happened, self.before, -1)
         self.chain, self.position, cycle = chains(links)
         if cycle >= 0:
-            rows, at = [int(self.writers[cycle])], int(links[cycle])
+            members, at = [int(self.writers[cycle])], int(links[cycle])
             while at != cycle:
-                rows.append(int(self.writers[at]))
+                members.append(int(self.writers[at]))
                 at = int(links[at])
-            return _Found(rows, f"compare-and-sets {rows} each need another one of them to have come first")
+            return _Found(members, f"compare-and-sets {members} each need another one of them to have come first")
         kept = np.flatnonzero(self.happened[:-1])
         rows = np.concatenate((self.writers[kept], self.reads))
         writer = np.concatenate((kept, self.read_from))
