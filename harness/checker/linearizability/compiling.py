@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import config
@@ -28,12 +28,13 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     directory = cache_directory()
     if directory is None:
         return numba.njit(nogil=True)(function)
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(directory)
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(directory)
     try:
         return numba.njit(cache=True, nogil=True)(function)
     finally:
-        config.CACHE_DIR = before
+        settings.CACHE_DIR = before
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:

@@ -76,12 +76,12 @@ def mix(seed: int, word: int) -> int:
 def child(nodes: Int64s, heads: Int64s, registers: Int64s, parent: int, symbol: int) -> int:
     """The list at `parent` and one more symbol."""
     place = mix(mix(17, parent), symbol) & (len(heads) - 1)
-    node = heads[place]
+    node = int(heads[place])
     while node >= 0:
         if nodes[node, PARENT] == parent and nodes[node, SYMBOL] == symbol:
             return node
-        node = nodes[node, SIBLING]
-    node = registers[NODES]
+        node = int(nodes[node, SIBLING])
+    node = int(registers[NODES])
     if node == len(nodes):
         return NO_ROOM
     nodes[node, PARENT] = parent
