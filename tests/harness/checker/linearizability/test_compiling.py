@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.checker.linearizability import compiling
 from harness.checker.linearizability.compiling import cache_directory
 
 _PLAIN = """
@@ -57,14 +59,32 @@ def test_a_second_process_does_not_compile(tmp_path: Path) -> None:
 def test_a_directory_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     directory = cache_directory()
-    assert directory == tmp_path / "krash" / "kernels"
-    assert directory.stat().st_mode & 0o777 == 0o700
-    directory.chmod(0o777)
-    cache_directory.cache_clear()
-    assert cache_directory() is None
+    assert directory is not None
+    assert directory.parent == tmp_path / "krash" / "kernels"
+    for one in (directory, directory.parent):
+        assert one.stat().st_mode & 0o777 == 0o700
+        one.chmod(0o777)
+        cache_directory.cache_clear()
+        assert cache_directory() is None
+        one.chmod(0o700)
 
 
 def test_a_relative_cache_home_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / ".cache" / "krash" / "kernels"
+    directory = cache_directory()
+    assert directory is not None
+    assert directory.parent == tmp_path / ".cache" / "krash" / "kernels"
+
+
+def test_kernels_of_other_sources_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba itself would not see that a constant in another file is a different one now."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    package = tmp_path / "package"
+    shutil.copytree(Path(compiling.__file__).parent, package)
+    monkeypatch.setattr(compiling, "__file__", str(package / "compiling.py"))
+    before = cache_directory()
+    with (package / "operations.py").open("a") as file:
+        file.write("CHANGED = 1\n")
+    cache_directory.cache_clear()
+    assert cache_directory() != before
