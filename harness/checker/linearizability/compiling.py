@@ -1,0 +1,75 @@
+"""Kernels compiled by Numba, kept on disk so that a verdict never waits for a compiler.
+
+    $XDG_CACHE_HOME/krash/kernels/<digest>/     0700; Numba's own files, named by source file and processor
+
+Numba sees when a kernel's own file changes, not when a constant or a function that it takes from another file does. So
+the directory is named by the digest of all files here: a stale kernel would be a wrong verdict.
+
+Numba reads its files back with pickle. So they are used only from a directory that belongs to this user and that nobody
+else can write; anywhere else kernels are compiled anew in each process. `NUMBA_DISABLE_JIT=1` runs them as plain
+Python, which is how mutation tests see into them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+from numba.core import config
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """`numba.njit`, cached under XDG. What a kernel calls must be in this package, see above."""
+    directory = cache_directory()
+    if directory is None:
+        return numba.njit(nogil=True)(function)
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(directory)
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    finally:
+        settings.CACHE_DIR = before
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """A part of a kernel that is compiled into whatever calls it: handing over a dozen arrays costs more than a step."""
+    return numba.njit(nogil=True, forceinline=True)(function)
+
+
+@cache
+def cache_directory() -> Path | None:
+    """None: there is none that only this user can write."""
+    base = os.environ.get("XDG_CACHE_HOME") or ""
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    kernels = root / "krash" / "kernels"
+    directory = kernels / _digest()
+    try:
+        kernels.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory.mkdir(exist_ok=True, mode=0o700)
+        return directory if _is_ours_alone(kernels) and _is_ours_alone(directory) else None
+    except OSError:
+        return None
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        content = source.read_bytes()
+        digest.update(f"{source.name} {len(content)} ".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def _is_ours_alone(directory: Path) -> bool:
+    found = directory.stat()
+    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return found.st_uid == os.geteuid() and not others_write and os.access(directory, os.W_OK)

@@ -1,0 +1,83 @@
+"""Which engine decides, and many objects at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.checker.linearizability.decide import EXACT, decide, decide_all
+from harness.checker.linearizability.frontier import Budget
+from harness.checker.linearizability.operations import BadOperations, Operations
+from tests.harness.checker.linearizability.brute_force import Op
+from tests.strategies import encode
+
+
+def write(value: int, invoked: int, completed: int) -> Op:
+    return Op("write", value, invoked=invoked, completed=completed)
+
+
+def read(value: int | None, invoked: int, completed: int) -> Op:
+    return Op("read", result=value, invoked=invoked, completed=completed)
+
+
+UNIQUE = encode([write(1, 0, 1), read(1, 2, 3)])
+REPEATED = encode([write(1, 0, 1), write(1, 2, 3), read(1, 4, 5)])
+STALE = encode([write(1, 0, 1), read(None, 2, 3)])
+STALE_REPEATED = encode([write(1, 0, 1), write(1, 2, 3), read(None, 4, 5)])
+
+
+def hard(writes: int = 20) -> Operations:
+    ops = [write(number % (writes - 1), 0, 10) for number in range(writes)]
+    ops += [read(number, 11, 12 + number) for number in range(writes - 1)]
+    return encode(ops)
+
+
+def test_an_exact_engine_decides_where_its_precondition_holds_and_else_the_search_says_why() -> None:
+    assert decide("register", UNIQUE).answer.engine == "zones"
+    decision = decide("register", REPEATED)
+    assert (decision.answer.verdict, decision.answer.engine) == ("legal", "frontier")
+    assert decision.refused is not None
+    assert "every value is written once" in decision.refused
+
+
+def test_a_failed_compare_and_set_without_what_it_found_needs_the_search() -> None:
+    decision = decide("cas-register", encode([write(1, 0, 1), Op("failed-cas", 2, 1, invoked=2, completed=3)]))
+    assert (decision.answer.verdict, decision.answer.engine) == ("illegal", "frontier")
+
+
+def test_a_plain_violation_is_found_beside_a_key_that_is_too_hard() -> None:
+    decisions = decide_all("kv", [hard(), STALE_REPEATED, UNIQUE], budget=Budget(steps=20_000))
+    assert decisions.verdict == "illegal"
+    assert decisions.of[1].answer.verdict == "illegal"
+    assert 0 not in decisions.of
+
+
+def test_all_objects_are_decided_if_all_are_asked_for() -> None:
+    decisions = decide_all("kv", [STALE, UNIQUE, STALE_REPEATED], find_all=True)
+    assert {index: one.answer.verdict for index, one in decisions.of.items()} == {
+        0: "illegal",
+        1: "legal",
+        2: "illegal",
+    }
+
+
+def test_one_object_without_an_answer_leaves_all_without_one() -> None:
+    decisions = decide_all("kv", [hard(), UNIQUE], budget=Budget(steps=1000))
+    assert decisions.verdict == "unknown"
+    assert "1000 steps" in decisions.of[0].answer.reason
+
+
+@pytest.mark.parametrize("model", EXACT)
+def test_nothing_is_legal(model: str) -> None:
+    assert decide(model, encode([])).answer.verdict == "legal"
+
+
+@pytest.mark.parametrize(
+    ("op", "told"),
+    [
+        (Op("read", invoked=5, completed=4), "completed before it was invoked"),
+        (Op("read", invoked=5, completed=6, certain=False), "must be OPEN"),
+    ],
+)
+def test_what_is_no_history_is_named_by_its_row(op: Op, told: str) -> None:
+    with pytest.raises(BadOperations, match=f"operation 1: .*{told}"):
+        encode([read(None, 0, 1), op])

@@ -1,0 +1,111 @@
+"""The frontier search against brute force, its budgets, its evidence."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from harness.checker.linearizability.frontier import Budget, Search, search
+from harness.checker.linearizability.operations import Operations
+from harness.checker.linearizability.shrink import shrink
+from tests.harness.checker.linearizability.agreement import assert_agreement, assert_contradictory
+from tests.harness.checker.linearizability.brute_force import Op
+from tests.harness.checker.linearizability.bulk import bulk_register
+from tests.strategies import OBJECTS, encode, initial_code, random_history
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_it_agrees_with_the_definition(name: str) -> None:
+    assert_agreement(name, search, range(1000))
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_shrunk_evidence_is_still_a_contradiction(name: str) -> None:
+    shrunk = 0
+    for seed in range(100):
+        ops = random_history(random.Random(seed), name, most=10)
+        operations, initial = encode(ops), initial_code(name)
+        found = search(operations, initial)
+        if found.verdict == "illegal":
+            smaller = shrink(operations, found, lambda some, initial=initial: search(some, initial))  # type: ignore[misc]
+            assert_contradictory(ops, OBJECTS[name].initial, smaller)
+            assert smaller.evidence is not None
+            assert found.evidence is not None
+            assert set(smaller.evidence.operations) <= set(found.evidence.operations)
+            shrunk += len(smaller.evidence.operations) < len(found.evidence.operations)
+    assert shrunk > 10
+
+
+def _stale() -> Operations:
+    return encode(
+        [
+            Op("write", 1, invoked=0, completed=9),
+            Op("read", result=1, invoked=2, completed=4),
+            Op("read", result=None, invoked=5, completed=7),
+        ]
+    )
+
+
+def test_it_names_the_event_that_cannot_be_explained_and_what_was_possible_before() -> None:
+    found = search(_stale())
+    assert found.verdict == "illegal"
+    assert found.evidence is not None
+    assert found.evidence.operations[0] == 2
+    assert "operation 2 (read)" in found.evidence.sentence
+    assert [(one.state, one.linearized) for one in found.evidence.configurations] == [(1, (0,))]
+
+
+def test_a_budget_of_steps_ends_it_and_more_goes_on_where_it_ended() -> None:
+    operations = bulk_register(300, 6, unique=False, cas=0.5)
+    whole = Search(operations).run()
+    assert whole.verdict == "legal"
+    paused = Search(operations)
+    for steps in range(100, whole.spent.steps, 100):
+        answer = paused.run(Budget(steps=steps))
+        assert answer.verdict == "unknown"
+        assert "steps" in answer.reason
+        assert steps <= answer.spent.steps < steps + 100
+    resumed = paused.run()
+    assert resumed.verdict == "legal"
+    assert resumed.spent.steps == whole.spent.steps
+
+
+def _wide(writes: int) -> Operations:
+    """All at once, all different, all read later: 2^writes configurations."""
+    ops = [Op("write", number, invoked=0, completed=10) for number in range(writes)]
+    ops += [Op("read", result=number, invoked=11, completed=None, certain=True) for number in range(writes)]
+    return encode([*ops, Op("read", result=None, invoked=11, completed=12)])
+
+
+@pytest.mark.parametrize(("budget", "told"), [(Budget(bytes=10**6), "MiB"), (Budget(seconds=0.0, steps=10**7), " s ")])
+def test_a_budget_of_memory_or_time_ends_it(budget: Budget, told: str) -> None:
+    answer = search(_wide(18), budget=budget)
+    assert answer.verdict == "unknown"
+    assert told in answer.reason
+    assert answer.spent.bytes <= 10**6 or "MiB" not in told
+
+
+def test_a_grown_table_changes_nothing() -> None:
+    answer = search(_wide(9))
+    assert answer.verdict == "illegal"
+    assert answer.spent.bytes > 64 * 64
+
+
+def test_memory_does_not_grow_with_the_configurations_of_a_long_history() -> None:
+    short, long = (search(bulk_register(count, 4, unique=False, cas=0.3)) for count in (1000, 10_000))
+    assert short.verdict == long.verdict == "legal"
+    per_operation = (long.spent.bytes - short.spent.bytes) / 9000
+    assert per_operation < 100  # the history itself: eight columns and two events
+
+
+def test_no_operations_are_legal() -> None:
+    assert search(encode([])).verdict == "legal"
+
+
+def test_many_lost_writes_of_values_that_nobody_read_cost_nothing() -> None:
+    ops = [Op("write", 5, invoked=0, completed=1), Op("read", result=5, invoked=500, completed=501)]
+    ops += [Op("write", 10 + number, invoked=number, completed=None, certain=False) for number in range(200)]
+    answer = search(encode(ops))
+    assert answer.verdict == "legal"
+    assert answer.spent.steps < 10

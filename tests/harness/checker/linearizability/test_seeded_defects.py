@@ -1,0 +1,128 @@
+"""One legal history per object, broken in every way that an engine can name: it says what, and blames these operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.checker.linearizability.decide import decide
+from tests.harness.checker.linearizability.brute_force import Op, linearizable
+from tests.strategies import OBJECTS, encode, histories, initial_code
+
+MODELS = {
+    "register": "register",
+    "unique-register": "kv",
+    "unique-cas-register": "cas-register",
+    "cas-register": "cas-register",
+    "held-mutex": "mutex",
+    "mutex": "mutex",
+    "unit-counter": "counter",
+    "sequencer": "counter",
+    "counter": "counter",
+    "grow-only-set": "set",
+    "set": "set",
+    "unique-queue": "queue",
+    "queue": "queue",
+    "text": "text",
+}
+
+
+def op(kind: str, argument: Any = None, *, sees: Any = None, at: tuple[int, int], expects: Any = None) -> Op:
+    return Op(kind, argument, expects, sees, *at)
+
+
+LEGAL = {
+    "unique-cas-register": [
+        op("write", 1, at=(0, 5)),
+        op("read", sees=1, at=(3, 7)),
+        op("cas", 2, expects=1, at=(8, 9)),
+        op("read", sees=2, at=(10, 11)),
+        op("write", 3, at=(12, 20)),
+        op("read", sees=3, at=(15, 22)),
+        op("read", sees=2, at=(13, 14)),
+    ],
+    "unique-queue": [
+        op("enqueue", 1, at=(0, 1)),
+        op("enqueue", 2, at=(2, 3)),
+        op("dequeue", sees=1, at=(4, 5)),
+        op("dequeue", sees=2, at=(6, 7)),
+    ],
+    "grow-only-set": [
+        op("insert", 1, at=(0, 1)),
+        op("read", sees=frozenset({1}), at=(2, 3)),
+        op("insert", 2, at=(4, 9)),
+        op("read", sees=frozenset({1, 2}), at=(5, 6)),
+        op("read", sees=frozenset({1, 2}), at=(10, 11)),
+    ],
+    "sequencer": [
+        op("fetch-and-add", 1, sees=0, at=(0, 1)),
+        op("fetch-and-add", 1, sees=1, at=(2, 3)),
+        op("read", sees=2, at=(4, 5)),
+    ],
+    "unit-counter": [
+        op("add", 1, at=(0, 1)),
+        op("add", 1, at=(2, 9)),
+        op("read", sees=1, at=(3, 4)),
+        op("read", sees=2, at=(5, 6)),
+    ],
+    "held-mutex": [
+        op("acquire", 1, at=(0, 1)),
+        op("release", 1, at=(2, 5)),
+        op("acquire", 2, at=(4, 6)),
+        op("release", 2, at=(7, 8)),
+    ],
+}
+
+DEFECTS: list[tuple[str, int, dict[str, Any], str]] = [
+    ("unique-cas-register", 1, {"result": 9}, "a value that nobody wrote"),
+    ("unique-cas-register", 2, {"expected": 9}, "found a value that nobody wrote"),
+    ("unique-cas-register", 4, {"kind": "cas", "expected": 1}, "both replaced one and the same value"),
+    ("unique-cas-register", 2, {"expected": 2}, "each need another one of them to have come first"),
+    ("unique-cas-register", 5, {"invoked": 8, "completed": 9}, "its value came later"),
+    ("unique-cas-register", 3, {"result": 1}, "its value came later"),
+    ("unique-cas-register", 6, {"invoked": 23, "completed": 24}, "exclude each other"),
+    ("unique-queue", 2, {"result": 7}, "a value that nobody enqueued"),
+    ("unique-queue", 3, {"result": 1}, "returned the same value"),
+    ("unique-queue", 2, {"invoked": -2, "completed": -1}, "had completed before enqueue"),
+    ("unique-queue", 2, {"invoked": 8, "completed": 9}, "took the second one"),
+    ("grow-only-set", 3, {"result": frozenset({1, 5})}, "which nobody inserted"),
+    ("grow-only-set", 1, {"result": frozenset({2})}, "had completed before|each lack an element"),
+    ("grow-only-set", 4, {"result": frozenset({1})}, "reads show it came later"),
+    ("sequencer", 1, {"result": 0}, "got the same value"),
+    ("sequencer", 2, {"result": 1}, "got what came before"),
+    ("sequencer", 2, {"result": 3}, "shows 3 increments, 2 were invoked"),
+    ("unit-counter", 3, {"result": 3}, "none can have been number 3"),
+    ("unit-counter", 2, {"result": 0}, "more increments had completed than reads show"),
+    ("unit-counter", 3, {"result": 0}, "returned less than read"),
+    ("held-mutex", 1, {"invoked": 7, "completed": 9}, "both held it"),
+]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_without_a_defect_there_is_none(name: str) -> None:
+    decision = decide(MODELS[name], encode(LEGAL[name]), initial_code(name))
+    assert decision.answer.verdict == "legal"
+    assert decision.answer.engine != "frontier"
+
+
+@pytest.mark.parametrize(("name", "row", "change", "told"), DEFECTS)
+def test_a_defect_is_named(name: str, row: int, change: dict[str, Any], told: str) -> None:
+    ops = list(LEGAL[name])
+    ops[row] = ops[row]._replace(**change)
+    answer = decide(MODELS[name], encode(ops), initial_code(name)).answer
+    assert answer.verdict == "illegal"
+    assert answer.engine != "frontier"
+    assert answer.evidence is not None
+    assert any(part in answer.evidence.sentence for part in told.split("|")), answer.evidence.sentence
+    assert not linearizable([ops[blamed] for blamed in answer.evidence.operations], OBJECTS[name].initial)
+
+
+@given(st.sampled_from(sorted(OBJECTS)).flatmap(lambda name: st.tuples(st.just(name), histories(name))))
+@settings(max_examples=300, deadline=None)
+def test_whatever_engine_decides_agrees_with_the_definition(case: tuple[str, list[Op]]) -> None:
+    name, ops = case
+    answer = decide(MODELS[name], encode(ops), initial_code(name)).answer
+    assert answer.verdict == ("legal" if linearizable(ops, OBJECTS[name].initial) else "illegal")
