@@ -34,7 +34,7 @@ def write(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{write(key)} {write(item)}' for key, item in value.items())}}}"
     if isinstance(value, (set, frozenset)):
-        return f"#{{{_joined(value)}}}"
+        return f"#{{{' '.join(sorted(map(write, value)))}}}"  # the same text every time
     return _rare(value)
 
 

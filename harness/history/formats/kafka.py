@@ -1,0 +1,302 @@
+"""Histories of `jepsen.tests.kafka` as the rows that our own workloads record (workloads/op.py).
+
+    {:index 4 :process 2 :type :invoke :f :txn :value [[:send 7 12] [:poll]]}
+    {:index 5 :process 2 :type :ok     :f :txn :value [[:send 7 [40 12]] [:poll {8 [[3 5] [4 6]]}]]}
+
+    ops      begin 4<<20, send 4<<20 | 1, poll 4<<20 | 2, commit 4<<20 | 3    (one row per micro-op, in one transaction)
+    records  send "7", partition 0, offset 40, value "7/12"; poll "8": offset 3 "8/5", offset 4 "8/6"
+
+What differs, and what becomes of it:
+
+* A key is a topic-partition: topic `str(key)`, partition 0. Values are unique per key, ours per run: `key/value`.
+* Whether `:send` ops are transactions is not said: they are if there is any `:txn`, or an op with several micro-ops.
+* An offset in an op that was not `ok` was acknowledged before things went wrong: within a transaction such a send is `ok`
+  (its transaction is not), outside it keeps the outcome of its op, and its offset.
+* `assign`, `subscribe` and `:rebalance-log` name keys, which our ops have no column for: they are tables of their own.
+* From an assign with `:seek-to-beginning?` on, what its process does is the final read (phase `final`).
+* Times are `:time` where all entries have one that never decreases, else positions in the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from harness.history.formats.event import Event
+from harness.history.formats.pairing import Operation
+from workloads.op import OPS, RECORDS, OpKind, Outcome, Phase
+
+PART_BITS = 20  # an op id is the index of the invocation and the place of the micro-op
+MOST_PARTS = (1 << PART_BITS) - 2
+_INT64 = 1 << 63
+
+KEYS = pa.schema(
+    [
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("op", pa.int64(), nullable=False),
+        pa.field("process", pa.int64(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misfit:
+    """An op that is none of `jepsen.tests.kafka`, or has what no log can have (a negative offset): `bad-history`."""
+
+    index: int
+    place: str
+    sentence: str
+
+
+@dataclass(kw_only=True)
+class KafkaTables:
+    ops: pa.Table
+    records: pa.Table
+    assignments: pa.Table  # KEYS: of assign and subscribe ops
+    rebalances: pa.Table  # KEYS: of rebalance logs; `op` is that of the first micro-op
+    problems: list[Misfit] = field(default_factory=list)
+
+
+class _NotKafka(ValueError):
+    """What is wrong with an op."""
+
+
+_TRANSACTIONAL = frozenset({"send", "poll", "txn"})
+_IGNORED = frozenset({"crash", "debug-topic-partitions"})
+
+
+def is_kafka(operations: Iterable[Operation]) -> bool:
+    """Does it look like `jepsen.tests.kafka`: its ops, with micro-ops of its kind?"""
+    names = set()
+    for operation in operations:
+        names.add(operation.f)
+        if operation.f in _TRANSACTIONAL and not _micro_ops_of_kafka(operation.value):
+            return False
+    return bool(names & {"send", "poll"}) or bool(names & {"assign", "subscribe"} and names & _TRANSACTIONAL)
+
+
+def _micro_ops_of_kafka(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(m, tuple) and m and m[0] in ("send", "poll") for m in value)
+
+
+def kafka_tables(operations: Sequence[Operation], *, run: str, clock: str = "history") -> KafkaTables:
+    """Rows of a paired history. Never fails on its content: what does not fit is a problem with its place."""
+    conversion = _Conversion(run, clock, operations)
+    for operation in operations:
+        conversion.add(operation)
+    return conversion.tables()
+
+
+class _Conversion:
+    def __init__(self, run: str, clock: str, operations: Sequence[Operation]) -> None:
+        self._run, self._clock = run, clock
+        self._real_time = _real_time(operations)
+        self._transactional = any(o.f == "txn" or (o.f == "send" and len(o.value or ()) > 1) for o in operations)
+        self._processes: dict[int | str | None, int] = {}
+        self._final: set[int] = set()
+        self._sequences: dict[tuple[int, str], int] = {}
+        self._ops: list[dict[str, Any]] = []
+        self._records: list[dict[str, Any]] = []
+        self._assigned: list[dict[str, Any]] = []
+        self._rebalanced: list[dict[str, Any]] = []
+        self._problems: list[Misfit] = []
+
+    def add(self, operation: Operation) -> None:
+        marks = len(self._ops), len(self._records), len(self._assigned), len(self._rebalanced)
+        try:
+            self._convert(operation)
+        except _NotKafka as error:
+            for rows, mark in zip((self._ops, self._records, self._assigned, self._rebalanced), marks, strict=True):
+                del rows[mark:]
+            event = operation.completion or operation.invocation
+            place = event.place if event else ""
+            sentence = f"{operation.f} at {place}: {error}"
+            self._problems.append(Misfit(index=operation.index, place=place, sentence=sentence))
+
+    def tables(self) -> KafkaTables:
+        return KafkaTables(
+            ops=pa.Table.from_pylist(self._ops, schema=OPS),
+            records=pa.Table.from_pylist(self._records, schema=RECORDS),
+            assignments=pa.Table.from_pylist(self._assigned, schema=KEYS),
+            rebalances=pa.Table.from_pylist(self._rebalanced, schema=KEYS),
+            problems=self._problems,
+        )
+
+    def _convert(self, operation: Operation) -> None:
+        if operation.f in _IGNORED:
+            return
+        if operation.index >= _INT64 >> PART_BITS:
+            raise _NotKafka("the index is too large")
+        row = self._row(operation)
+        if operation.f in ("assign", "subscribe"):
+            self._assign(operation, row)
+        elif operation.f in _TRANSACTIONAL:
+            self._micro_ops(operation, row)
+        else:
+            raise _NotKafka(f"no op of jepsen.tests.kafka; those are {', '.join(sorted(_TRANSACTIONAL | _IGNORED))}, assign, subscribe")
+
+    def _row(self, operation: Operation) -> dict[str, Any]:
+        """The columns that all rows of an op share."""
+        process = self._process(operation.process)
+        invoked, completed = operation.invoked, operation.completed
+        if self._real_time:
+            invoked, completed = self._real_time[operation.index]
+        return {
+            "run": self._run,
+            "clock": self._clock,
+            "op": operation.index << PART_BITS,
+            "client": f"process {operation.process}",
+            "process": process,
+            "phase": Phase.FINAL if process in self._final else Phase.MAIN,
+            "invoked_ns": invoked,
+            "completed_ns": completed,
+            "outcome": operation.outcome,
+            "error": _text(operation.error),
+            "count": 0,
+        }
+
+    def _process(self, process: int | str | None) -> int:
+        if isinstance(process, int) and -_INT64 <= process < _INT64:
+            return process
+        return self._processes.setdefault(process, -1 - len(self._processes))
+
+    def _assign(self, operation: Operation, row: dict[str, Any]) -> None:
+        keys = operation.value
+        if not isinstance(keys, (tuple, frozenset)):
+            raise _NotKafka("expected a list of keys")
+        seek = operation.invocation and operation.invocation.more.get("seek-to-beginning?")
+        if seek:
+            self._final.add(row["process"])
+            row["phase"] = Phase.FINAL
+        topics = [_topic(key) for key in keys]
+        kind = OpKind.ASSIGN if operation.f == "assign" else OpKind.SUBSCRIBE
+        self._ops.append(row | {"kind": kind, "count": len(topics)})
+        self._assigned += [self._key(row, topic) for topic in topics]
+
+    def _key(self, row: dict[str, Any], topic: str) -> dict[str, Any]:
+        return {"run": self._run, "op": row["op"], "process": row["process"], "topic": topic, "partition": 0}
+
+    def _micro_ops(self, operation: Operation, row: dict[str, Any]) -> None:
+        micro_ops = operation.value if operation.result is None else operation.result
+        if not isinstance(micro_ops, tuple) or len(micro_ops) > MOST_PARTS:
+            raise _NotKafka("expected a vector of micro-ops")
+        sends = any(isinstance(m, tuple) and m and m[0] == "send" for m in micro_ops)
+        transaction = row["op"] if operation.f == "txn" or (self._transactional and sends) else None
+        if transaction is not None:
+            self._ops.append(row | {"kind": OpKind.BEGIN, "outcome": Outcome.OK, "error": None, "transaction": transaction})
+        for place, micro_op in enumerate(micro_ops, start=1):
+            part = row | {"op": row["op"] | place}
+            if isinstance(micro_op, tuple) and len(micro_op) == 3 and micro_op[0] == "send":
+                self._send(part, micro_op[1], micro_op[2], transaction)
+            elif isinstance(micro_op, tuple) and 1 <= len(micro_op) <= 2 and micro_op[0] == "poll":
+                self._poll(part, micro_op[1] if len(micro_op) == 2 else None)
+            else:
+                raise _NotKafka(f"{str(micro_op)[:60]} is neither [:send key value] nor [:poll {{key [[offset value]]}}]")
+        if transaction is not None:
+            self._ops.append(_ended(row, transaction, len(micro_ops) + 1))
+        for topic in _rebalanced(operation.completion):
+            self._rebalanced.append(self._key(row | {"op": row["op"] | 1}, topic))
+
+    def _send(self, row: dict[str, Any], key: Any, value: Any, transaction: int | None) -> None:
+        offset = None
+        if isinstance(value, tuple):
+            if len(value) != 2:
+                raise _NotKafka(f"expected [offset value], found {str(value)[:60]}")
+            offset, value = _offset(value[0], optional=True), value[1]
+        topic = _topic(key)
+        outcome = Outcome.OK if transaction is not None and offset is not None else row["outcome"]
+        sequence = self._sequences.setdefault((row["process"], topic), 0)
+        self._sequences[(row["process"], topic)] += 1
+        here = {"kind": OpKind.SEND, "topic": topic, "partition": 0, "outcome": outcome, "transaction": transaction}
+        self._ops.append(row | here | {"count": 1})
+        self._records.append(
+            _record(row | here, position=0) | {"sequence": sequence, "offset": offset, "value": _value(topic, value)}
+        )
+
+    def _poll(self, row: dict[str, Any], polled: Any) -> None:
+        if not isinstance(polled, dict | None):
+            raise _NotKafka("expected a map of key to [[offset value]] in a poll")
+        position = 0
+        for key, pairs in (polled or {}).items():
+            topic = _topic(key)
+            if not isinstance(pairs, tuple):
+                raise _NotKafka(f"expected [[offset value]] for key {topic}")
+            for pair in pairs:
+                if not isinstance(pair, tuple) or len(pair) != 2:
+                    raise _NotKafka(f"expected [offset value], found {str(pair)[:60]}")
+                here = {"kind": OpKind.POLL, "topic": topic, "partition": 0}
+                read = {"offset": _offset(pair[0], optional=False), "value": _value(topic, pair[1])}
+                self._records.append(_record(row | here, position) | read)
+                position += 1
+        self._ops.append(row | {"kind": OpKind.POLL, "count": position})
+
+
+def _real_time(operations: Sequence[Operation]) -> dict[int, tuple[int, int | None]]:
+    """Index -> times, or nothing when they cannot stand for the order."""
+    events = [event for o in operations for event in (o.invocation, o.completion) if event is not None]
+    events.sort(key=lambda event: event.number if event.index is None else event.index)
+    times = [event.time for event in events]
+    if not times or times[0] == times[-1] or any(type(time) is not int or not 0 <= time < _INT64 for time in times):
+        return {}
+    if any(later < earlier for earlier, later in zip(times, times[1:], strict=False)):  # type: ignore[operator]
+        return {}
+    found: dict[int, tuple[int, int | None]] = {}
+    for o in operations:
+        if o.invocation is None:
+            return {}
+        completed = o.completion.time if o.completion is not None and o.completed is not None else None
+        found[o.index] = (o.invocation.time, completed)  # type: ignore[assignment]
+    return found
+
+
+def _ended(row: dict[str, Any], transaction: int, place: int) -> dict[str, Any]:
+    """Jepsen's `fail` of a transaction is an abort that succeeded, or a commit that surely did not happen."""
+    end = row | {"op": row["op"] | place, "transaction": transaction}
+    if row["outcome"] == Outcome.FAIL:
+        return end | {"kind": OpKind.ABORT, "outcome": Outcome.OK}
+    return end | {"kind": OpKind.COMMIT}
+
+
+_SHARED = ("run", "op", "client", "process", "kind", "phase", "topic", "partition", "invoked_ns", "completed_ns", "outcome")
+
+
+def _record(row: dict[str, Any], position: int) -> dict[str, Any]:
+    return {name: row[name] for name in _SHARED} | {"position": position, "transaction": row.get("transaction")}
+
+
+def _offset(offset: Any, *, optional: bool) -> int | None:
+    if offset is None and optional:
+        return None
+    if type(offset) is not int or not 0 <= offset < _INT64:
+        raise _NotKafka(f"{str(offset)[:40]} is no offset: those are whole numbers from 0 to 2^63 - 1")
+    return offset
+
+
+def _topic(key: Any) -> str:
+    if isinstance(key, (int, str)) and not isinstance(key, bool):
+        return str(key)
+    raise _NotKafka(f"{str(key)[:40]} is no key of jepsen.tests.kafka: those are numbers or names")
+
+
+def _value(topic: str, value: Any) -> str | None:
+    return None if value is None else f"{topic}/{value}"
+
+
+def _text(error: Any) -> str | None:
+    return None if error is None else str(error)[:1000]
+
+
+def _rebalanced(completion: Event | None) -> list[str]:
+    """Keys of `:rebalance-log [{:keys [...]} ...]`, each once, in their order."""
+    log = completion.more.get("rebalance-log") if completion is not None else None
+    if log is None:
+        return []
+    if not isinstance(log, tuple) or not all(isinstance(entry, dict) for entry in log):
+        raise _NotKafka("expected maps with :keys in :rebalance-log")
+    keys = [key for entry in log for key in entry.get("keys") or ()]
+    return list(dict.fromkeys(_topic(key) for key in keys))
