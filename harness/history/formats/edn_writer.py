@@ -50,7 +50,9 @@ def _rare(value: Any) -> str:
     if isinstance(value, Symbol):
         return value.name
     if isinstance(value, Character):
-        return "\\" + _CHARACTERS.get(value.character, f"u{ord(value.character):04x}" if value.character.isspace() else value.character)
+        return "\\" + _CHARACTERS.get(
+            value.character, f"u{ord(value.character):04x}" if value.character.isspace() else value.character
+        )
     if isinstance(value, Tagged):
         return f"#{value.tag} {write(value.value)}"
     raise TypeError(f"EDN has no form for {type(value).__name__}")

@@ -63,7 +63,9 @@ def event_of(entry: Any, number: int, line: int | None = None) -> Event:
     value, error = entry.get("value"), entry.get("error")
     if value == TIMED_OUT and kind in (EventType.FAIL, EventType.INFO):
         value, error = None, TIMED_OUT if error is None else error
-    more = {name: item for name, item in entry.items() if name not in _FIELDS} if len(entry.keys() - _FIELDS) else _NOTHING
+    more = (
+        {name: item for name, item in entry.items() if name not in _FIELDS} if len(entry.keys() - _FIELDS) else _NOTHING
+    )
     return Event(
         number,
         _index(entry.get("index")),

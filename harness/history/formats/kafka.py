@@ -138,7 +138,9 @@ class _Conversion:
         elif operation.f in _TRANSACTIONAL:
             self._micro_ops(operation, row)
         else:
-            raise _NotKafka(f"no op of jepsen.tests.kafka; those are {', '.join(sorted(_TRANSACTIONAL | _IGNORED))}, assign, subscribe")
+            raise _NotKafka(
+                f"no op of jepsen.tests.kafka; those are {', '.join(sorted(_TRANSACTIONAL | _IGNORED))}, assign, subscribe"
+            )
 
     def _row(self, operation: Operation) -> dict[str, Any]:
         """The columns that all rows of an op share."""
@@ -188,7 +190,9 @@ class _Conversion:
         sends = any(isinstance(m, tuple) and m and m[0] == "send" for m in micro_ops)
         transaction = row["op"] if operation.f == "txn" or (self._transactional and sends) else None
         if transaction is not None:
-            self._ops.append(row | {"kind": OpKind.BEGIN, "outcome": Outcome.OK, "error": None, "transaction": transaction})
+            self._ops.append(
+                row | {"kind": OpKind.BEGIN, "outcome": Outcome.OK, "error": None, "transaction": transaction}
+            )
         for place, micro_op in enumerate(micro_ops, start=1):
             part = row | {"op": row["op"] | place}
             if isinstance(micro_op, tuple) and len(micro_op) == 3 and micro_op[0] == "send":
@@ -196,7 +200,9 @@ class _Conversion:
             elif isinstance(micro_op, tuple) and 1 <= len(micro_op) <= 2 and micro_op[0] == "poll":
                 self._poll(part, micro_op[1] if len(micro_op) == 2 else None)
             else:
-                raise _NotKafka(f"{str(micro_op)[:60]} is neither [:send key value] nor [:poll {{key [[offset value]]}}]")
+                raise _NotKafka(
+                    f"{str(micro_op)[:60]} is neither [:send key value] nor [:poll {{key [[offset value]]}}]"
+                )
         if transaction is not None:
             self._ops.append(_ended(row, transaction, len(micro_ops) + 1))
         for topic in _rebalanced(operation.completion):
@@ -262,7 +268,19 @@ def _ended(row: dict[str, Any], transaction: int, place: int) -> dict[str, Any]:
     return end | {"kind": OpKind.COMMIT}
 
 
-_SHARED = ("run", "op", "client", "process", "kind", "phase", "topic", "partition", "invoked_ns", "completed_ns", "outcome")
+_SHARED = (
+    "run",
+    "op",
+    "client",
+    "process",
+    "kind",
+    "phase",
+    "topic",
+    "partition",
+    "invoked_ns",
+    "completed_ns",
+    "outcome",
+)
 
 
 def _record(row: dict[str, Any], position: int) -> dict[str, Any]:

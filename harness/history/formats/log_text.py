@@ -20,7 +20,9 @@ from harness.history.errors import HistoryError
 from harness.history.formats.edn import EdnError, Reader
 from harness.history.formats.pieces import lines
 
-LINE = re.compile(r"(?:.*\s)?INFO\s+(?:\[[^\]]*\]\s+)?jepsen\.util(?:\s+-|:)\s+(?P<process>:?[\w-]+)\s+:(?P<type>invoke|ok|fail|info)\b")
+LINE = re.compile(
+    r"(?:.*\s)?INFO\s+(?:\[[^\]]*\]\s+)?jepsen\.util(?:\s+-|:)\s+(?P<process>:?[\w-]+)\s+:(?P<type>invoke|ok|fail|info)\b"
+)
 _REST = re.compile(r"\s+:(?P<f>[^\s:]+)\s+(?P<value>\S[^\t\n]*)(?:\t(?P<error>[^\n]*))?\s*")
 
 

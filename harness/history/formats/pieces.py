@@ -67,4 +67,3 @@ def _decoded(path: Path, text: bytes, line: int) -> str:
         column = len(before[before.rfind(b"\n") + 1 :].decode()) + 1
         where = f"line {line + before.count(10)}, column {column}"
         raise HistoryError(path, where, f"not UTF-8 (byte 0x{text[error.start]:02x})") from None
-

@@ -33,8 +33,16 @@ class Format(StrEnum):
 _KEY_VALUE = re.compile(rb":f\s+:(?:get|put|append)\b")
 _OBJECT = re.compile(rb'\s*(?:\[\s*)?\{\s*"|\s*\[\s*\]\s*\Z|\s*\{\s*\}')
 _EDN = re.compile(rb"[\s,]*[\[({;#]")
-_ARCHIVES = {b"PK\x03\x04": "a zip archive", b"\x1f\x8b": "compressed with gzip", b"\x28\xb5\x2f\xfd": "compressed with zstd"}
-_ARCHIVES |= {b"BZh": "compressed with bzip2", b"\xfd7zXZ": "compressed with xz", b"PAR1": "a Parquet file, not a run directory"}
+_ARCHIVES = {
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "compressed with gzip",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd",
+}
+_ARCHIVES |= {
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ": "compressed with xz",
+    b"PAR1": "a Parquet file, not a run directory",
+}
 
 
 def detect(path: Path) -> Format:

@@ -35,7 +35,9 @@ def test_each_completion_finds_its_invocation() -> None:
 
 
 def test_unknown_outcomes_stay_open() -> None:
-    found = paired(op(0, "invoke", value=1), op(1, "invoke", value=2), op(0, "info", error="timeout"), op(2, "invoke", value=3))
+    found = paired(
+        op(0, "invoke", value=1), op(1, "invoke", value=2), op(0, "info", error="timeout"), op(2, "invoke", value=3)
+    )
     assert [(o.completed, o.outcome, o.error) for o in found.operations] == [
         (None, Outcome.INFO, "timeout"),
         (None, Outcome.INFO, None),
@@ -113,7 +115,9 @@ def test_the_nemesis_is_kept_apart() -> None:
 
 
 def test_ops_without_a_process_find_each_other_by_value() -> None:
-    found = paired(op(None, "invoke", "read"), op(None, "invoke", value=1), op(None, "ok", value=1), op(None, "ok", "read", 5))
+    found = paired(
+        op(None, "invoke", "read"), op(None, "invoke", value=1), op(None, "ok", value=1), op(None, "ok", "read", 5)
+    )
     assert found.problems == []
     assert [(o.result, o.completed) for o in found.operations] == [(5, 3), (1, 2)]
 
@@ -142,6 +146,8 @@ def test_independent_keys_are_taken_apart() -> None:
 
 
 def test_a_cas_register_has_no_independent_keys() -> None:
-    found = paired(op(0, "invoke", "cas", (1, 2)), op(0, "ok", "cas", (1, 2)), op(0, "invoke", "read"), op(0, "ok", "read", 2))
+    found = paired(
+        op(0, "invoke", "cas", (1, 2)), op(0, "ok", "cas", (1, 2)), op(0, "invoke", "read"), op(0, "ok", "read", 2)
+    )
     assert not found.independent
     assert found.operations[0].value == (1, 2)
