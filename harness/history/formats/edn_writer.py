@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from harness.history.formats.edn import Character, Keyword, Symbol, Tagged
+from harness.history.formats.edn_values import Character, Keyword, Symbol, Tagged
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"})
 _CHARACTERS = {"\n": "newline", "\r": "return", " ": "space", "\t": "tab", "\f": "formfeed", "\b": "backspace"}

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.history.errors import HistoryError
-from harness.history.formats.edn import MAX_DEPTH, MAX_DIGITS
+from harness.history.formats.edn import MAX_DEPTH
+from harness.history.formats.edn_atoms import MAX_DIGITS
 from harness.history.formats.pieces import head, lines
 
 _SCALARS = (str, int, float, bool, type(None))

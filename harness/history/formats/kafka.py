@@ -19,6 +19,7 @@ What differs, and what becomes of it:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -249,7 +250,7 @@ def _real_time(operations: Sequence[Operation]) -> dict[int, tuple[int, int | No
     times = [event.time for event in events]
     if not times or times[0] == times[-1] or any(type(time) is not int or not 0 <= time < _INT64 for time in times):
         return {}
-    if any(later < earlier for earlier, later in zip(times, times[1:], strict=False)):  # type: ignore[operator]
+    if any(later < earlier for earlier, later in itertools.pairwise(times)):  # type: ignore[operator]
         return {}
     found: dict[int, tuple[int, int | None]] = {}
     for o in operations:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.history.formats.edn import Keyword
+from harness.history.formats.edn_values import Keyword
 from harness.history.formats.edn_writer import write
 from harness.history.formats.event import EventType
 from workloads.op import OpKind, Outcome, Phase

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.history.errors import HistoryError
-from harness.history.formats.edn import EdnError, Reader, Tagged
+from harness.history.formats.edn import EdnError, Reader
+from harness.history.formats.edn_values import Tagged
 from harness.history.formats.event import Event, NotAnOp, event_of
 from harness.history.formats.json_text import json_entries
 from harness.history.formats.log_text import LINE, log_entries
