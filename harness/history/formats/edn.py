@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Any
 
 from harness.history.formats.edn_atoms import Atoms, Mark
-from harness.history.formats.edn_values import Keyword, Tagged, Unreadable, map_of, set_of
+from harness.history.formats.edn_values import Keyword, Symbol, Tagged, Unreadable, map_of, set_of
 
 MAX_DEPTH = 200
 _QUOTE = '"'
@@ -76,7 +76,7 @@ class Reader:
     [{'f': 'read'}, {'f': 'write'}]
 
     `unwrap`: when the first form is a vector or a list, its elements are given one by one, and nothing may follow it.
-    `keyword`, `tagged`: what becomes of keywords (name) and of tagged values (tag, value).
+    `keyword`, `symbol`, `tagged`: what becomes of keywords and symbols (name) and of tagged values (tag, value).
     Pieces may be cut between tokens and within strings: cut after line feeds.
     """
 
@@ -85,9 +85,10 @@ class Reader:
         *,
         unwrap: bool = False,
         keyword: Callable[[str], Any] = Keyword,
+        symbol: Callable[[str], Any] = Symbol,
         tagged: Callable[[str, Any], Any] = Tagged,
     ) -> None:
-        self._atoms = Atoms(keyword)
+        self._atoms = Atoms(keyword, symbol)
         self._tagged = tagged
         self._outermost = _Outermost.AWAITED if unwrap else _Outermost.NONE
         self._frames: list[tuple[str, list[Any]]] = []  # around the innermost: what closes each, and its items so far

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from harness.history.formats.edn_values import Character, Symbol, Unreadable, shortened
+from harness.history.formats.edn_values import Character, Unreadable, shortened
 
 MAX_DIGITS = 4000  # of one number
 _KEPT_ATOMS = 100_000  # atoms that are remembered, so that the same keyword is not looked at a million times
@@ -45,9 +45,9 @@ class Mark:
 class Atoms(dict[str, Any]):
     """Token -> value of everything that is not a collection."""
 
-    def __init__(self, keyword: Callable[[str], Any]) -> None:
+    def __init__(self, keyword: Callable[[str], Any], symbol: Callable[[str], Any]) -> None:
         super().__init__(_CONSTANTS)
-        self._keyword = keyword
+        self._keyword, self._symbol = keyword, symbol
 
     def __missing__(self, token: str) -> Any:
         first = token[:1]
@@ -64,7 +64,7 @@ class Atoms(dict[str, Any]):
         elif first == "\\":
             return _character(token[1:])
         else:
-            value = _number_or_symbol(token)
+            value = _number(token) if _LIKE_NUMBER.match(token) else self._read_symbol(token)
         if len(self) < _KEPT_ATOMS:
             self[token] = value
         return value
@@ -74,6 +74,11 @@ class Atoms(dict[str, Any]):
         if not found:
             raise Unreadable(f"{shortened(token)} is not a keyword")
         return self._keyword(found[1])
+
+    def _read_symbol(self, token: str) -> Any:
+        if not _NAME.fullmatch(token):
+            raise Unreadable(f"{shortened(token)} is not EDN")
+        return self._symbol(token)
 
 
 def _string(token: str) -> str:
@@ -106,11 +111,7 @@ def _integer(token: str) -> int:
     return int(token.rstrip("N"))
 
 
-def _number_or_symbol(token: str) -> Any:
-    if not _LIKE_NUMBER.match(token):
-        if _NAME.fullmatch(token):
-            return Symbol(token)
-        raise Unreadable(f"{shortened(token)} is not EDN")
+def _number(token: str) -> Any:
     if len(token) > MAX_DIGITS:
         raise Unreadable(f"a number of more than {MAX_DIGITS} digits")
     ratio = _RATIO.fullmatch(token)

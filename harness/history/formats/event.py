@@ -6,7 +6,7 @@
 
     ->  Event(number=4, index=4, process=2, type="ok", f="read", value=3, time=81, key=7, error=None, more={}, line=None)
 
-Keywords are plain strings from here on, so that a history says the same in EDN and in JSON; vectors are tuples.
+Keywords and symbols are plain strings from here on, so that a history says the same in EDN and in JSON; vectors are tuples.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _value(path: Path, number: int, found: re.Match[str], group: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> Any:
-    reader = Reader(keyword=sys.intern)
+    reader = Reader(keyword=sys.intern, symbol=sys.intern)
     forms = [*reader.feed(text), *reader.close()]
     if len(forms) != 1:
         raise EdnError(f"expected one value, found {len(forms)}", 1, 1)

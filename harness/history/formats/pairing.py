@@ -97,18 +97,24 @@ def _index(event: Event) -> int:
 
 
 def _ordered(events: list[Event], problems: list[Problem]) -> list[Event]:
-    """By index, when all have one."""
+    """By index, when each has its own."""
     seen: dict[int, Event] = {}
     for event in events:
         if event.index is None:
             continue
-        if event.index in seen:
+        if event.index in seen and not _same_op(seen[event.index], event):
             sentence = f"index {event.index} is there twice: at {seen[event.index].place} and at {event.place}"
             problems.append(_problem(ProblemKind.DUPLICATE_INDEX, event, sentence))
         seen.setdefault(event.index, event)
     if len(seen) == len(events):
         return sorted(events, key=_index)
     return events
+
+
+def _same_op(first: Event, second: Event) -> bool:
+    """Some number ops, not entries: an invocation and its completion share an index, which then is no order."""
+    types = {first.type == EventType.INVOKE, second.type == EventType.INVOKE}
+    return first.process is not None and first.process == second.process and first.f == second.f and len(types) == 2
 
 
 def _positions(ordered: Sequence[Event]) -> dict[int, int]:

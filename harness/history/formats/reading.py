@@ -84,7 +84,12 @@ def read_events(path: Path, format_name: Format | None = None) -> Iterator[Event
             raise HistoryError(path, where, str(error)) from None
 
 
-def plain_tag(tag: str, value: Any) -> Any:
+def history_reader() -> Reader:
+    """EDN as histories have it: ops one by one, names as plain strings."""
+    return Reader(unwrap=True, keyword=sys.intern, symbol=sys.intern, tagged=_plain_tag)
+
+
+def _plain_tag(tag: str, value: Any) -> Any:
     """Records are their maps, tuples of `jepsen.independent` are vectors; other tagged values stay what they are."""
     if isinstance(value, dict) or (isinstance(value, tuple) and tag.lower().endswith("tuple")):
         return value
@@ -92,7 +97,7 @@ def plain_tag(tag: str, value: Any) -> Any:
 
 
 def _edn_entries(path: Path) -> Iterator[tuple[Any, None]]:
-    reader = Reader(unwrap=True, keyword=sys.intern, tagged=plain_tag)
+    reader = history_reader()
     try:
         for piece in pieces(path):
             for form in reader.feed(piece):
@@ -105,7 +110,7 @@ def _edn_entries(path: Path) -> Iterator[tuple[Any, None]]:
 
 def _place(path: Path, number: int) -> str:
     """Where entry `number` of an EDN file ends: read again line by line, since only now somebody asks."""
-    reader = Reader(unwrap=True, keyword=sys.intern, tagged=plain_tag)
+    reader = history_reader()
     seen = 0
     for line_number, line in lines(path):
         try:

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from harness.history.formats.edn import Reader
 from harness.history.formats.event import event_of
 from harness.history.formats.kafka import PART_BITS, KafkaTables, is_kafka, kafka_tables
 from harness.history.formats.pairing import Paired, pair
-from harness.history.formats.reading import plain_tag
+from harness.history.formats.reading import history_reader
 from workloads.op import OPS, RECORDS
 
 
 def paired(edn: str) -> Paired:
-    reader = Reader(unwrap=True, keyword=str, tagged=plain_tag)
+    reader = history_reader()
     entries = [*reader.feed(edn), *reader.close()]
     return pair(event_of(entry, number) for number, entry in enumerate(entries))
 

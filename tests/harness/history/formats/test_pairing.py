@@ -80,9 +80,16 @@ def test_the_index_is_the_order() -> None:
 
 
 def test_a_duplicate_index_is_told() -> None:
-    (problem,) = paired(op(0, "invoke", index=3), op(0, "ok", index=3)).problems
+    (problem,) = paired(op(0, "invoke", index=3), op(1, "invoke", index=3)).problems
     assert (problem.kind, problem.index) == (ProblemKind.DUPLICATE_INDEX, 3)
     assert "entry 1 (index 3) and at entry 2 (index 3)" in problem.sentence
+
+
+def test_an_index_per_op_is_no_duplicate_and_no_order() -> None:
+    entries = [op(0, "invoke", index=5), op(1, "invoke", index=4), op(0, "ok", index=5), op(1, "ok", index=4)]
+    found = paired(*entries)
+    assert found.problems == []
+    assert [(o.index, o.invoked, o.completed) for o in found.operations] == [(5, 0, 2), (4, 1, 3)]
 
 
 def test_a_completion_without_invocation_is_told() -> None:

@@ -68,6 +68,7 @@ def error_of(path: Path, content: str | bytes) -> HistoryError:
         (JSONL, Format.JSONL),
         ("[\n " + JSONL.strip().replace("\n\n", ",") + "]", Format.JSONL),
         ("\ufeff" + JSONL, Format.JSONL),
+        ("; elle\n{:process 1 :type :ok :value [[:r x [1 2]]]}", Format.JEPSEN_EDN),
         (KEY_VALUE, Format.EDN_LINES),
     ],
 )
@@ -121,6 +122,14 @@ def test_json_and_edn_say_the_same(file: Path) -> None:
     (from_array,) = events(file, f"[{json.dumps(entry)}]")
     (from_edn,) = events(file, edn)
     assert from_edn == from_array == from_json._replace(line=None)
+
+
+def test_transactions_as_papers_write_them(file: Path) -> None:
+    """Without :f, with symbols for keys, with one index per op: as elle-cli has them."""
+    (operation,) = pair(
+        events(file, "{:process 1, :index 5 :type :invoke, :value [[:r x]]} {:process 1 :index 5 :type :ok :value [[:r x []]]}")
+    ).operations
+    assert (operation.f, operation.value, operation.result) == ("txn", (("r", "x"),), (("r", "x", ()),))
 
 
 def test_a_key_value_log(file: Path) -> None:
