@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -93,26 +93,40 @@ def kafka_tables(operations: Sequence[Operation], *, run: str, clock: str = "his
     return conversion.tables()
 
 
+class _Shared(NamedTuple):
+    """The columns that all rows of one op have in common."""
+
+    op: int
+    client: str
+    process: int
+    phase: Phase
+    invoked_ns: int
+    completed_ns: int | None
+    outcome: Outcome
+    error: str | None
+
+
 class _Conversion:
     def __init__(self, run: str, clock: str, operations: Sequence[Operation]) -> None:
         self._run, self._clock = run, clock
         self._real_time = _real_time(operations)
-        self._transactional = any(o.f == "txn" or (o.f == "send" and len(o.value or ()) > 1) for o in operations)
+        self._transactional = any(o.f == "txn" or (o.f == "send" and _many(o.value)) for o in operations)
         self._processes: dict[int | str | None, int] = {}
         self._final: set[int] = set()
         self._sequences: dict[tuple[int, str], int] = {}
-        self._ops: list[dict[str, Any]] = []
-        self._records: list[dict[str, Any]] = []
-        self._assigned: list[dict[str, Any]] = []
-        self._rebalanced: list[dict[str, Any]] = []
+        self._ops: list[tuple[Any, ...]] = []  # columns as in OPS, RECORDS, KEYS
+        self._records: list[tuple[Any, ...]] = []
+        self._assigned: list[tuple[Any, ...]] = []
+        self._rebalanced: list[tuple[Any, ...]] = []
         self._problems: list[Misfit] = []
 
     def add(self, operation: Operation) -> None:
-        marks = len(self._ops), len(self._records), len(self._assigned), len(self._rebalanced)
+        tables = self._ops, self._records, self._assigned, self._rebalanced
+        marks = [len(rows) for rows in tables]
         try:
             self._convert(operation)
         except _NotKafka as error:
-            for rows, mark in zip((self._ops, self._records, self._assigned, self._rebalanced), marks, strict=True):
+            for rows, mark in zip(tables, marks, strict=True):
                 del rows[mark:]
             event = operation.completion or operation.invocation
             place = event.place if event else ""
@@ -121,10 +135,10 @@ class _Conversion:
 
     def tables(self) -> KafkaTables:
         return KafkaTables(
-            ops=pa.Table.from_pylist(self._ops, schema=OPS),
-            records=pa.Table.from_pylist(self._records, schema=RECORDS),
-            assignments=pa.Table.from_pylist(self._assigned, schema=KEYS),
-            rebalances=pa.Table.from_pylist(self._rebalanced, schema=KEYS),
+            ops=_table(self._ops, OPS),
+            records=_table(self._records, RECORDS),
+            assignments=_table(self._assigned, KEYS),
+            rebalances=_table(self._rebalanced, KEYS),
             problems=self._problems,
         )
 
@@ -133,99 +147,122 @@ class _Conversion:
             return
         if operation.index >= _INT64 >> PART_BITS:
             raise _NotKafka("the index is too large")
-        row = self._row(operation)
         if operation.f in ("assign", "subscribe"):
-            self._assign(operation, row)
+            self._assign(operation)
         elif operation.f in _TRANSACTIONAL:
-            self._micro_ops(operation, row)
+            self._micro_ops(operation)
         else:
-            raise _NotKafka(
-                f"no op of jepsen.tests.kafka; those are {', '.join(sorted(_TRANSACTIONAL | _IGNORED))}, assign, subscribe"
-            )
+            known = ", ".join(sorted({*_TRANSACTIONAL, *_IGNORED, "assign", "subscribe"}))
+            raise _NotKafka(f"no op of jepsen.tests.kafka; those are {known}")
 
-    def _row(self, operation: Operation) -> dict[str, Any]:
-        """The columns that all rows of an op share."""
+    def _shared(self, operation: Operation) -> _Shared:
         process = self._process(operation.process)
-        invoked, completed = operation.invoked, operation.completed
+        times = operation.invoked, operation.completed
         if self._real_time:
-            invoked, completed = self._real_time[operation.index]
-        return {
-            "run": self._run,
-            "clock": self._clock,
-            "op": operation.index << PART_BITS,
-            "client": f"process {operation.process}",
-            "process": process,
-            "phase": Phase.FINAL if process in self._final else Phase.MAIN,
-            "invoked_ns": invoked,
-            "completed_ns": completed,
-            "outcome": operation.outcome,
-            "error": _text(operation.error),
-            "count": 0,
-        }
+            times = self._real_time[operation.index]
+        return _Shared(
+            operation.index << PART_BITS,
+            f"process {operation.process}",
+            process,
+            Phase.FINAL if process in self._final else Phase.MAIN,
+            *times,
+            operation.outcome,
+            None if operation.error is None else str(operation.error)[:1000],
+        )
 
     def _process(self, process: int | str | None) -> int:
-        if isinstance(process, int) and -_INT64 <= process < _INT64:
+        if isinstance(process, int) and 0 <= process < _INT64:
             return process
         return self._processes.setdefault(process, -1 - len(self._processes))
 
-    def _assign(self, operation: Operation, row: dict[str, Any]) -> None:
+    def _add_op(
+        self,
+        shared: _Shared,
+        kind: OpKind,
+        *,
+        topic: str | None = None,
+        count: int = 0,
+        transaction: int | None = None,
+    ) -> None:
+        op, client, process, phase, invoked_ns, completed_ns, outcome, error = shared
+        partition = None if topic is None else 0
+        self._ops.append(
+            (self._run, self._clock, op, client, process, kind, phase, topic, partition)
+            + (invoked_ns, completed_ns, outcome, error, None, count, transaction)
+        )
+
+    def _add_record(
+        self, shared: _Shared, kind: OpKind, position: int, sequence: int | None, topic: str, offset: int | None,
+        value: Any, transaction: int | None,
+    ) -> None:  # fmt: skip
+        op, client, process, phase, invoked_ns, completed_ns, outcome, _ = shared
+        text = None if value is None else f"{topic}/{value}"
+        self._records.append(
+            (self._run, op, client, process, kind, phase, position, sequence, topic, 0, offset, text)
+            + (None, None, None, invoked_ns, completed_ns, outcome, transaction)
+        )
+
+    def _keys(self, op: int, process: int, topics: Iterable[str]) -> list[tuple[Any, ...]]:
+        return [(self._run, op, process, topic, 0) for topic in topics]
+
+    def _assign(self, operation: Operation) -> None:
         keys = operation.value
         if not isinstance(keys, (tuple, frozenset)):
             raise _NotKafka("expected a list of keys")
-        seek = operation.invocation and operation.invocation.more.get("seek-to-beginning?")
-        if seek:
-            self._final.add(row["process"])
-            row["phase"] = Phase.FINAL
+        if operation.invocation and operation.invocation.more.get("seek-to-beginning?"):
+            self._final.add(self._process(operation.process))
+        shared = self._shared(operation)
         topics = [_topic(key) for key in keys]
-        kind = OpKind.ASSIGN if operation.f == "assign" else OpKind.SUBSCRIBE
-        self._ops.append(row | {"kind": kind, "count": len(topics)})
-        self._assigned += [self._key(row, topic) for topic in topics]
+        self._add_op(shared, OpKind.ASSIGN if operation.f == "assign" else OpKind.SUBSCRIBE, count=len(topics))
+        self._assigned += self._keys(shared.op, shared.process, topics)
 
-    def _key(self, row: dict[str, Any], topic: str) -> dict[str, Any]:
-        return {"run": self._run, "op": row["op"], "process": row["process"], "topic": topic, "partition": 0}
-
-    def _micro_ops(self, operation: Operation, row: dict[str, Any]) -> None:
+    def _micro_ops(self, operation: Operation) -> None:
         micro_ops = operation.value if operation.result is None else operation.result
         if not isinstance(micro_ops, tuple) or len(micro_ops) > MOST_PARTS:
             raise _NotKafka("expected a vector of micro-ops")
+        shared = self._shared(operation)
         sends = any(isinstance(m, tuple) and m and m[0] == "send" for m in micro_ops)
-        transaction = row["op"] if operation.f == "txn" or (self._transactional and sends) else None
+        transaction = shared.op if operation.f == "txn" or (self._transactional and sends) else None
         if transaction is not None:
-            self._ops.append(
-                row | {"kind": OpKind.BEGIN, "outcome": Outcome.OK, "error": None, "transaction": transaction}
-            )
+            begun = shared._replace(outcome=Outcome.OK, error=None)
+            self._add_op(begun, OpKind.BEGIN, transaction=transaction)
         for place, micro_op in enumerate(micro_ops, start=1):
-            part = row | {"op": row["op"] | place}
+            part = shared._replace(op=shared.op | place)
             if isinstance(micro_op, tuple) and len(micro_op) == 3 and micro_op[0] == "send":
                 self._send(part, micro_op[1], micro_op[2], transaction)
             elif isinstance(micro_op, tuple) and 1 <= len(micro_op) <= 2 and micro_op[0] == "poll":
                 self._poll(part, micro_op[1] if len(micro_op) == 2 else None)
             else:
-                raise _NotKafka(
-                    f"{str(micro_op)[:60]} is neither [:send key value] nor [:poll {{key [[offset value]]}}]"
-                )
+                found = str(micro_op)[:60]
+                raise _NotKafka(f"{found} is neither [:send key value] nor [:poll {{key [[offset value]]}}]")
         if transaction is not None:
-            self._ops.append(_ended(row, transaction, len(micro_ops) + 1))
-        for topic in _rebalanced(operation.completion):
-            self._rebalanced.append(self._key(row | {"op": row["op"] | 1}, topic))
+            self._end(shared._replace(op=shared.op | len(micro_ops) + 1), transaction)
+        rebalanced = _rebalanced(operation.completion)
+        if rebalanced:
+            self._rebalanced += self._keys(shared.op | 1, shared.process, rebalanced)
 
-    def _send(self, row: dict[str, Any], key: Any, value: Any, transaction: int | None) -> None:
+    def _end(self, shared: _Shared, transaction: int) -> None:
+        """Jepsen's `fail` of a transaction is an abort that succeeded, or a commit that surely did not happen."""
+        if shared.outcome is Outcome.FAIL:
+            self._add_op(shared._replace(outcome=Outcome.OK), OpKind.ABORT, transaction=transaction)
+        else:
+            self._add_op(shared, OpKind.COMMIT, transaction=transaction)
+
+    def _send(self, shared: _Shared, key: Any, value: Any, transaction: int | None) -> None:
         offset = None
         if isinstance(value, tuple):
             if len(value) != 2:
                 raise _NotKafka(f"expected [offset value], found {str(value)[:60]}")
             offset, value = _offset(value[0], optional=True), value[1]
         topic = _topic(key)
-        outcome = Outcome.OK if transaction is not None and offset is not None else row["outcome"]
-        sequence = self._sequences.setdefault((row["process"], topic), 0)
-        self._sequences[(row["process"], topic)] += 1
-        here = {"kind": OpKind.SEND, "topic": topic, "partition": 0, "outcome": outcome, "transaction": transaction}
-        self._ops.append(row | here | {"count": 1})
-        self._records.append(
-            _record(row | here, position=0) | {"sequence": sequence, "offset": offset, "value": _value(topic, value)}
-        )
+        if transaction is not None and offset is not None:
+            shared = shared._replace(outcome=Outcome.OK)
+        sequence = self._sequences.get((shared.process, topic), 0)
+        self._sequences[shared.process, topic] = sequence + 1
+        self._add_op(shared, OpKind.SEND, topic=topic, count=1, transaction=transaction)
+        self._add_record(shared, OpKind.SEND, 0, sequence, topic, offset, value, transaction)
 
-    def _poll(self, row: dict[str, Any], polled: Any) -> None:
+    def _poll(self, shared: _Shared, polled: Any) -> None:
         if not isinstance(polled, dict | None):
             raise _NotKafka("expected a map of key to [[offset value]] in a poll")
         position = 0
@@ -236,11 +273,23 @@ class _Conversion:
             for pair in pairs:
                 if not isinstance(pair, tuple) or len(pair) != 2:
                     raise _NotKafka(f"expected [offset value], found {str(pair)[:60]}")
-                here = {"kind": OpKind.POLL, "topic": topic, "partition": 0}
-                read = {"offset": _offset(pair[0], optional=False), "value": _value(topic, pair[1])}
-                self._records.append(_record(row | here, position) | read)
+                offset = _offset(pair[0], optional=False)
+                self._add_record(shared, OpKind.POLL, position, None, topic, offset, pair[1], None)
                 position += 1
-        self._ops.append(row | {"kind": OpKind.POLL, "count": position})
+        self._add_op(shared, OpKind.POLL, count=position)
+
+
+def _many(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) > 1
+
+
+def _table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    if not rows:
+        return schema.empty_table()
+    columns = zip(*rows, strict=True)
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def _real_time(operations: Sequence[Operation]) -> dict[int, tuple[int, int | None]]:
@@ -261,33 +310,6 @@ def _real_time(operations: Sequence[Operation]) -> dict[int, tuple[int, int | No
     return found
 
 
-def _ended(row: dict[str, Any], transaction: int, place: int) -> dict[str, Any]:
-    """Jepsen's `fail` of a transaction is an abort that succeeded, or a commit that surely did not happen."""
-    end = row | {"op": row["op"] | place, "transaction": transaction}
-    if row["outcome"] == Outcome.FAIL:
-        return end | {"kind": OpKind.ABORT, "outcome": Outcome.OK}
-    return end | {"kind": OpKind.COMMIT}
-
-
-_SHARED = (
-    "run",
-    "op",
-    "client",
-    "process",
-    "kind",
-    "phase",
-    "topic",
-    "partition",
-    "invoked_ns",
-    "completed_ns",
-    "outcome",
-)
-
-
-def _record(row: dict[str, Any], position: int) -> dict[str, Any]:
-    return {name: row[name] for name in _SHARED} | {"position": position, "transaction": row.get("transaction")}
-
-
 def _offset(offset: Any, *, optional: bool) -> int | None:
     if offset is None and optional:
         return None
@@ -300,14 +322,6 @@ def _topic(key: Any) -> str:
     if isinstance(key, (int, str)) and not isinstance(key, bool):
         return str(key)
     raise _NotKafka(f"{str(key)[:40]} is no key of jepsen.tests.kafka: those are numbers or names")
-
-
-def _value(topic: str, value: Any) -> str | None:
-    return None if value is None else f"{topic}/{value}"
-
-
-def _text(error: Any) -> str | None:
-    return None if error is None else str(error)[:1000]
 
 
 def _rebalanced(completion: Event | None) -> list[str]:
