@@ -72,13 +72,9 @@ _IGNORED = frozenset({"crash", "debug-topic-partitions"})
 
 
 def is_kafka(operations: Iterable[Operation]) -> bool:
-    """Does it look like `jepsen.tests.kafka`: its ops, with micro-ops of its kind?"""
-    names = set()
-    for operation in operations:
-        names.add(operation.f)
-        if operation.f in _TRANSACTIONAL and not _micro_ops_of_kafka(operation.value):
-            return False
-    return bool(names & {"send", "poll"}) or bool(names & {"assign", "subscribe"} and names & _TRANSACTIONAL)
+    """Does it look like `jepsen.tests.kafka`: is every send, poll and txn made of micro-ops of its kind, and is there one?"""
+    found = [operation.value for operation in operations if operation.f in _TRANSACTIONAL]
+    return any(found) and all(_micro_ops_of_kafka(value) for value in found)
 
 
 def _micro_ops_of_kafka(value: Any) -> bool:

@@ -143,5 +143,7 @@ def test_what_no_log_can_have_is_a_problem_and_no_row(value: str, says: str) -> 
 def test_what_looks_like_kafka() -> None:
     assert is_kafka(paired(SEND).operations)
     assert is_kafka(paired(TRANSACTION % (":ok", "1")).operations)
+    assert is_kafka(paired("{:process 0 :type :invoke :f :txn :value [[:poll]]}").operations)
+    assert not is_kafka(paired("{:process 0 :type :invoke :f :txn :value []}").operations)
     assert not is_kafka(paired("{:process 0 :type :invoke :f :txn :value [[:append 1 2]]}").operations)
     assert not is_kafka(paired("{:process 0 :type :invoke :f :read}").operations)
