@@ -66,7 +66,7 @@ def test_reading(tmp_path: Path, name: str, f: str, value: Callable[[int], Any])
     if name == "kafka":
         operations = pair(found).operations
         rows = taken(lambda: kafka_tables(operations, run="r"))
-        print(f", as rows {ENTRIES / rows:,.0f}/s ({2.5 * ENTRIES:,.0f} records)")
+        print(f", as rows {ENTRIES / rows:,.0f}/s ({2 * ENTRIES:,} records)")
         return
     in_c = taken(lambda: [json.loads(line) for line in text.read_text().splitlines()])
     as_json = taken(lambda: list(read_events(text)))

@@ -127,7 +127,10 @@ def test_json_and_edn_say_the_same(file: Path) -> None:
 def test_transactions_as_papers_write_them(file: Path) -> None:
     """Without :f, with symbols for keys, with one index per op: as elle-cli has them."""
     (operation,) = pair(
-        events(file, "{:process 1, :index 5 :type :invoke, :value [[:r x]]} {:process 1 :index 5 :type :ok :value [[:r x []]]}")
+        events(
+            file,
+            "{:process 1, :index 5 :type :invoke, :value [[:r x]]} {:process 1 :index 5 :type :ok :value [[:r x []]]}",
+        )
     ).operations
     assert (operation.f, operation.value, operation.result) == ("txn", (("r", "x"),), (("r", "x", ()),))
 
