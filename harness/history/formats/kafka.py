@@ -182,10 +182,11 @@ class _Conversion:
     ) -> None:
         op, client, process, phase, invoked_ns, completed_ns, outcome, error = shared
         partition = None if topic is None else 0
-        self._ops.append(
-            (self._run, self._clock, op, client, process, kind, phase, topic, partition)
-            + (invoked_ns, completed_ns, outcome, error, None, count, transaction)
-        )
+        row = (
+            self._run, self._clock, op, client, process, kind, phase, topic, partition,
+            invoked_ns, completed_ns, outcome, error, None, count, transaction,
+        )  # fmt: skip
+        self._ops.append(row)
 
     def _add_record(
         self, shared: _Shared, kind: OpKind, position: int, sequence: int | None, topic: str, offset: int | None,
@@ -193,10 +194,11 @@ class _Conversion:
     ) -> None:  # fmt: skip
         op, client, process, phase, invoked_ns, completed_ns, outcome, _ = shared
         text = None if value is None else f"{topic}/{value}"
-        self._records.append(
-            (self._run, op, client, process, kind, phase, position, sequence, topic, 0, offset, text)
-            + (None, None, None, invoked_ns, completed_ns, outcome, transaction)
-        )
+        row = (
+            self._run, op, client, process, kind, phase, position, sequence, topic, 0, offset, text,
+            None, None, None, invoked_ns, completed_ns, outcome, transaction,
+        )  # fmt: skip
+        self._records.append(row)
 
     def _keys(self, op: int, process: int, topics: Iterable[str]) -> list[tuple[Any, ...]]:
         return [(self._run, op, process, topic, 0) for topic in topics]
