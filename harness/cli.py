@@ -132,6 +132,23 @@ def report(run_dir: RunDirectory) -> None:
 
 
 @app.command()
+def export(
+    run_dir: RunDirectory,
+    format_name: Annotated[
+        str, typer.Option("--format", help="jepsen-edn (ops of jepsen.tests.kafka, one map per line) or jsonl.")
+    ] = "jepsen-edn",
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of standard output.")] = None,
+) -> None:
+    """Write the history of a run as other checkers read it: Jepsen's, or yours.
+
+    Example: `krash export runs/2026-11-21T10-14-03-chaos-1f3a --format jsonl --output history.jsonl`
+    """
+    from harness.export import export_run
+
+    raise typer.Exit(export_run(run_dir, format_name=format_name, output=output))
+
+
+@app.command()
 def recover(run_dir: RunDirectory, as_json: Json = False) -> None:
     """Finish a run directory whose writer died: what reached the disk becomes a history that `krash check` judges.
 

@@ -21,6 +21,8 @@ from tests.harness.krash import krash
         (("run", "--no-such-flag"), 64, "no-such-flag"),
         (("check", "nowhere"), 3, "nowhere"),
         (("recover", "nowhere"), 3, "nowhere"),
+        (("export", "nowhere"), 3, "nowhere"),
+        (("export", "nowhere", "--format", "xml"), 64, "jepsen-edn, jsonl"),
         (("heal",), 64, "--all"),
     ],
 )
@@ -39,6 +41,7 @@ def test_bad_input_is_told_with_its_exit_code(arguments: tuple[str, ...], code: 
         "check",
         "report",
         "recover",
+        "export",
         "runs",
         "wire",
         "doctor",
