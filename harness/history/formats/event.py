@@ -25,7 +25,7 @@ class EventType(StrEnum):
 
 class Event(NamedTuple):
     number: int  # place among the entries of its file, from 0
-    index: int | None  # as the history has it
+    index: int | None  # type: ignore[assignment]  # as the history has it; hides tuple.index, which nobody wants here
     process: int | str | None  # None: the history does not say
     type: str  # EventType
     f: str
@@ -97,7 +97,7 @@ def _process(process: Any) -> int | str | None:
 
 def _time(time: Any) -> int | float | None:
     if time is None or type(time) is int or (type(time) is float and time == time):
-        return time  # type: ignore[no-any-return]
+        return time
     raise NotAnOp(f"a time is a number, not {_short(time)}")
 
 

@@ -168,7 +168,7 @@ def _transaction(rows: Sequence[Row], carried: Mapping[int, Sequence[Row]]) -> _
 
 def _last_sign(rows: Sequence[Row]) -> int:
     """When a transaction of which no end is known was last heard of: the offsets of its sends are known, and are told."""
-    return max(row["invoked_ns"] if row["completed_ns"] is None else row["completed_ns"] for row in rows)
+    return max(int(row["invoked_ns"] if row["completed_ns"] is None else row["completed_ns"]) for row in rows)
 
 
 def _decision(rows: Sequence[Row]) -> tuple[str, Row | None]:

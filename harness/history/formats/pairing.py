@@ -32,7 +32,7 @@ from workloads.op import Outcome
 
 
 class Operation(NamedTuple):
-    index: int  # of its invocation (of its completion, in a history of completions only)
+    index: int  # type: ignore[assignment]  # of its invocation (its completion, in a history of completions only); hides tuple.index
     process: int | str | None
     f: str
     value: Any  # as invoked
