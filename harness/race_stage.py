@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from harness.stage import Stage
 
 CLIENT_MODULE = "harness.race_client"
+RAW_WRITER = 999  # of what the script itself sends; clients count from 0, their final readers go on from there
 
 
 async def run_race(stage: Stage) -> None:
@@ -171,7 +172,7 @@ class Performance:
                 deployment.journal,
                 run=deployment.run,
                 clock=deployment.backend.clock,
-                writer=DRIVER,
+                writer=RAW_WRITER,
                 client=client,
             )
         made = RawClient(

@@ -74,10 +74,9 @@ async def test_a_wiped_controller_of_a_dynamic_quorum_votes_again_only_under_its
         async with asyncio.timeout(60):
             while True:
                 voting, observing = await voters(cluster, active)
-                if wiped.id in (voting if keep else observing):
+                # a voter that is gone stays in the list for a while, with the offset that it had
+                if (wiped.id in voting) is keep and (wiped.id in observing) is not keep:
                     break
-        assert (wiped.id in voting) is keep
-        assert (wiped.id in observing) is not keep
 
 
 async def test_an_unknown_metadata_version_is_refused_before_anything_starts(lab: Lab) -> None:
