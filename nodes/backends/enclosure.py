@@ -96,7 +96,7 @@ def _execute(argv: Sequence[str]) -> NoReturn:
     os.setsid()
     for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # those that Python changes
         signal.signal(name, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the caller, or a library in it, had blocked
     try:
         os.execvp(argv[0], list(argv))  # noqa: S606 - no shell is the point
     except OSError as error:

@@ -75,8 +75,13 @@ def test_the_terminal_reaches_only_the_supervisor(waiting: subprocess.Popen[str]
     assert done.stdout == "True True\n"
 
 
-def test_the_command_finds_default_signal_handling() -> None:
-    done = enclosed("grep", "-E", "SigBlk|SigIgn", "/proc/self/status")
+@pytest.mark.parametrize("blocked", [(), (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)])
+def test_the_command_finds_default_signal_handling(blocked: tuple[signal.Signals, ...]) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        done = enclosed("grep", "-E", "SigBlk|SigIgn", "/proc/self/status")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert done.stdout.split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16]
 
 
