@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from nemesis.races.actors import Actors, Producer
 from nemesis.races.books import FaultBook, NotReached, Now, StepBook
@@ -44,7 +44,6 @@ from nemesis.races.eyes import ClusterEyes
 from nemesis.races.links import Links
 from nemesis.races.raw import RawClient
 from nemesis.races.wires import Wires
-from nemesis.stage import Stage as Breakable
 from nemesis.wire.gate import Gate
 from nodes.cluster import NotReached as NotSeen
 from nodes.node import Gone, Paused, Running
@@ -56,26 +55,13 @@ LOOK_AGAIN = 0.1
 T = TypeVar("T")
 
 
-class RaceCluster(Breakable, Protocol):
-    """The part of nodes.cluster.Cluster that races use."""
-
-    async def start(self, name: str, *, version: str | None = None, deadline: float | None = None) -> None: ...
-    async def ready(self, names: Sequence[str], *, deadline: float) -> None: ...
-    async def create_topic(self, topic: Topic, *, deadline: float = 30, whole: bool = True) -> None: ...
-    async def delete_topic(self, name: str, *, deadline: float = 30) -> None: ...
-    async def elect(
-        self, topic: str, partition: int, *, preferred: bool = True, deadline: float = 30
-    ) -> str | None: ...
-    async def raise_metadata_version(self, version: str, *, deadline: float = 30) -> None: ...
-
-
 class Stage:
     """See the module's text. `cluster`, `gate` and `eyes` are there for what the vocabulary lacks; prefer the verbs."""
 
     def __init__(
         self,
         *,
-        cluster: Any,  # a RaceCluster; races of other systems may need more of it
+        cluster: Any,  # nodes.cluster.Cluster, or as much of it as a race needs
         gate: Gate | None,
         steps: StepBook,
         faults: FaultBook,
