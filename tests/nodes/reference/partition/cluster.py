@@ -49,6 +49,10 @@ class Machine:
     registered_at: int = 0  # a process acts on no metadata that is older than its registration
     fetching: bool = False
 
+    def leads(self, epoch: int) -> bool:
+        leader = self.partition.leader if self.partition is not None else None
+        return leader is not None and leader.epoch == epoch
+
 
 @dataclass
 class Message:
@@ -59,17 +63,17 @@ class Message:
 
 
 class Cluster:
-    def __init__(self, script: bytes, protections: Protections, *, avoid: frozenset[str] = frozenset()) -> None:
+    def __init__(self, script: bytes, protections: Protections, *, flush: bool = True) -> None:
+        """flush: every append is durable before it counts (log.flush.interval.messages=1)."""
         self._script = iter(script)
+        self.flush = flush
         self.protections = protections
         self.now = SECOND
         self.trace: list[str] = []
         self.machines = {id: Machine(id) for id in BROKERS}
         self.messages: list[Message] = []
         self.epochs = 100  # the next broker epoch
-        self.view = PartitionView(
-            replicas=BROKERS, isr=frozenset(BROKERS), leader=1, leader_epoch=0, partition_epoch=0
-        )
+        self.view = PartitionView(replicas=BROKERS, isr=frozenset(BROKERS), leader=1, leader_epoch=0, partition_epoch=0)
         self.registered: dict[int, BrokerView] = {}
         self.metadata: list[tuple[PartitionView, dict[int, BrokerView]]] = []
         self.settings = PartitionSettings(min_insync_replicas=1 + self.choose(2), replica_lag_time_max_ms=100)
@@ -79,9 +83,7 @@ class Cluster:
             IdempotentProducer(self, 2),
             TransactionalProducer(self, 3),
         ]
-        self._actions = [
-            action for weight, action in self._weights() for _ in range(weight) if action.__name__ not in avoid
-        ]
+        self._actions = [action for weight, action in self._weights() for _ in range(weight)]
         for machine in self.machines.values():
             self.start(machine)
         self.registered = {id: replace(broker, fenced=False) for id, broker in self.registered.items()}
@@ -90,23 +92,28 @@ class Cluster:
             self.apply_metadata(machine, len(self.metadata))
 
     def _weights(self) -> list[tuple[int, Callable[[], None]]]:
+        """How often each thing happens; some schedules are calmer than others, so that more comes to pass between two faults."""
+        calm = 1 + self.choose(2)
         return [
-            (40, self.deliver_message),
-            (24, self.fetch),
-            (12, self.produce),
-            (10, self.follow_metadata),
-            (6, self.tick),
-            (3, self.pass_time),
+            (24 * calm, self.deliver_message),
+            (12 * calm, self.fetch),
+            (16 * calm, self.exchange),
+            (12 * calm, self.produce),
+            (10 * calm, self.follow_metadata),
+            (3 * calm, self.follow_all_metadata),
+            (6 * calm, self.tick),
+            (3 * calm, self.pass_time),
             (2, self.lose_message),
             (2, self.repeat_alter_partition),
             (3, self.fence),
-            (4, self.unfence),
             (2, self.move_leader),
             (1, self.stop_gracefully),
             (3, self.kill),
+            (2, self.fail_over),
             (1, self.cut_power),
             (1, self.replace_disk),
             (5, self.restart),
+            (6, self.unfence),
             (4, self.read),
         ]
 
@@ -184,7 +191,9 @@ class Cluster:
 
     def fence(self) -> None:
         """A session ends: mostly of a broker that is down."""
-        down = [machine.id for machine in self.machines.values() if machine.partition is None and self.active(machine.id)]
+        down = [
+            machine.id for machine in self.machines.values() if machine.partition is None and self.active(machine.id)
+        ]
         self.fence_broker(down[0] if down else BROKERS[self.choose(3)])
 
     def fence_broker(self, id: int) -> None:
@@ -259,7 +268,9 @@ class Cluster:
         self.registered[machine.id] = BrokerView(epoch=machine.epoch, fenced=True)
         if self.metadata:
             self.leave(machine.id)
-        log = Log.open(machine.disk, "t-0", LogSettings(log_flush_interval_messages=1), self.protections)
+        log = Log.open(
+            machine.disk, "t-0", LogSettings(log_flush_interval_messages=1 if self.flush else None), self.protections
+        )
         local = Local(
             broker=machine.id,
             broker_epoch=machine.epoch,
@@ -283,11 +294,24 @@ class Cluster:
         self.note(f"kill {machine.id}")
         machine.partition = None
 
+    def fail_over(self) -> None:
+        """The leader is killed, and the controller notices at once."""
+        machine = self.leader()
+        if machine is not None:
+            self.note(f"kill {machine.id}, the leader")
+            machine.partition = None
+            self.fence_broker(machine.id)
+
     def cut_power(self) -> None:
+        """Without a flush policy only of a broker that others can stand in for, and it is fenced before it is back."""
         machine = self.machines[BROKERS[self.choose(3)]]
+        if not self.flush and self.view.isr == {machine.id}:
+            return
         self.note(f"cut power of {machine.id}")
         machine.partition = None
         machine.disk.lose_power(Random(self.choose(256)))
+        if not self.flush:
+            self.fence_broker(machine.id)
 
     def replace_disk(self) -> None:
         """Of a broker that is down and fenced and out of the ISR: nobody counts on its records."""
@@ -301,6 +325,10 @@ class Cluster:
     def follow_metadata(self) -> None:
         machine = self.machines[BROKERS[self.choose(3)]]
         self.apply_metadata(machine, machine.applied + 1 + self.choose(4))
+
+    def follow_all_metadata(self) -> None:
+        for machine in self.machines.values():
+            self.apply_metadata(machine, len(self.metadata))
 
     def apply_metadata(self, machine: Machine, end: int) -> None:
         """Up to an entry; a broker may jump over several."""
@@ -330,6 +358,13 @@ class Cluster:
         machine = self.machines[BROKERS[self.choose(3)]]
         if machine.partition is not None and not machine.fetching:
             self.send_fetch(machine)
+
+    def exchange(self) -> None:
+        """A fetch and its answer, with nothing between."""
+        before = len(self.messages)
+        self.fetch()
+        while len(self.messages) > before:
+            self.messages.pop(before).deliver()
 
     def send_fetch(self, machine: Machine) -> None:
         follower = machine.partition
@@ -432,8 +467,7 @@ class Cluster:
         first = next(id for id in BROKERS if id in self.view.isr)
         self.change(isr=self.view.isr, leader=first if self.view.leader == -1 else self.view.leader)
         for _ in range(40):
-            for machine in self.machines.values():
-                self.apply_metadata(machine, len(self.metadata))
+            self.follow_all_metadata()
             self.tick_all()
             for machine in self.machines.values():
                 machine.fetching = False

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from nodes.reference.log.batch import Marker, batches, intact, read_marker
 from nodes.reference.log.log import Log
-from nodes.reference.partition.effects import AlterPartition, Effect, HighWatermarkMoved, ProduceAnswered
+from nodes.reference.partition.effects import AlterPartition, Effect, HighWatermarkMoved, LogTruncated, ProduceAnswered
 from nodes.reference.partition.partition import Partition
 from nodes.reference.partition.requests import ClientFetch, Isolation, Timestamp
 
@@ -61,6 +61,8 @@ class Observer:
     def saw(self, broker: int, effect: Effect) -> None:
         """What a leader's high watermark has passed is committed."""
         partition = self._cluster.machines[broker].partition
+        if isinstance(effect, LogTruncated):
+            self._cluster.note(f"{broker} truncated its log from {effect.was} to {effect.end}")
         if isinstance(effect, HighWatermarkMoved) and partition is not None and partition.leader is not None:
             for offset, value in records(partition.local.log).items():
                 if offset < effect.high_watermark:
