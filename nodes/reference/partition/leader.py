@@ -186,16 +186,19 @@ class Leader:
         return ProduceAnswered(ticket, ErrorCode.not_enough_replicas)
 
     def _advance(self, now: int) -> list[Effect]:
-        """Move the high watermark as far as records are committed, and answer who waited for that (KIP-497).
-
-        Not while the ISR is smaller than `min.insync.replicas` (KAFKA-15583): those records are not safe enough to be read.
-        """
+        """Move the high watermark as far as records are committed, and answer who waited for that (KIP-497)."""
         effects: list[Effect] = []
-        if not self.membership.under_min_isr:
+        if self._may_commit():
             ends = (follower.log_end_offset for follower in self.membership.behind_high_watermark(now))
             if self._log.advance_high_watermark(min(ends, default=self._log.log_end_offset)):
                 effects.append(HighWatermarkMoved(self._log.high_watermark))
         return effects + [self._replicated(done) for done in self._waiting.reached(self._log.high_watermark)]
+
+    def _may_commit(self) -> bool:
+        """KAFKA-15583: not while the ISR is smaller than `min.insync.replicas`; such records are not safe enough to be read."""
+        if not self._local.protections.on(Protection.HIGH_WATERMARK_WITHIN_MIN_ISR):
+            return True
+        return not self.membership.under_min_isr
 
     def _replicated(self, done: Waiting) -> ProduceAnswered:
         if len(self.membership.isr.maximal) < self.membership.enough:
