@@ -81,7 +81,7 @@ class Stage:
         self.metadata(self.partition.view)
 
     def produce(
-        self, *values: bytes, ticket: str = "p", acks: int = Acks.ALL, wait: int = 30 * SECOND, **producer: int
+        self, *values: bytes, ticket: str = "p", acks: int = Acks.ALL, wait: int = 30 * SECOND, **producer: object
     ) -> list[Effect]:
         content = produced(*(values or (b"x",)), **producer)  # type: ignore[arg-type]
         request = Produce(ticket=ticket, content=content, acks=acks, deadline=self.now + wait)
