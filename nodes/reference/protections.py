@@ -62,6 +62,61 @@ class Protection(enum.Enum):
         "KIP-98, Message Format",
         "the half of a batch that reached the disk is served as if it were whole",
     )
+    FSYNC_ON_PRODUCE = (
+        "fsync-on-produce",
+        "KIP-98 keeps Kafka's log.flush.interval.messages",
+        "records that the flush policy promises are lost when machines lose power",
+    )
+    APPEND_BEFORE_ACKNOWLEDGE = (
+        "append-before-acknowledge",
+        "Kafka's acks (KIP-1 settles what they promise)",
+        "a record is acknowledged that no log has yet: a kill -9 loses it",
+    )
+    REPLICATE_BEFORE_ACKNOWLEDGE = (
+        "replicate-before-acknowledge",
+        "KIP-1; acks=all",
+        "acks=all answers when the leader alone has the record: a failover loses it",
+    )
+    TRUNCATE_BY_EPOCH = (
+        "truncate-by-epoch",
+        "KIP-101, Proposed Changes; KIP-279",
+        "a follower cuts its log to its own high watermark, which lags: a committed record is lost when it leads next",
+    )
+    END_OFFSET_AFTER_EPOCH_START = (
+        "end-offset-after-epoch-start",
+        "KIP-207",
+        "a new leader tells a high watermark that lags behind its predecessor's: the end of the log goes backwards",
+    )
+    MAXIMAL_ISR = (
+        "maximal-isr",
+        "KIP-497, Proposed Changes",
+        "the high watermark passes a replica that the controller is just adding to the ISR; as leader it lacks acknowledged records",
+    )
+    ISR_COMMITTED_FIRST = (
+        "isr-committed-first",
+        "KIP-497, Proposed Changes",
+        "the leader counts with an ISR that the controller has not committed: a replica that lacks acknowledged records can be elected",
+    )
+    BROKER_EPOCH_AT_LEADER = (
+        "broker-epoch-at-leader",
+        "KIP-903, Leader",
+        "a fetch of a broker's former life counts for the one that lost its disk",
+    )
+    ISR_ELIGIBILITY_AT_LEADER = (
+        "isr-eligibility-at-leader",
+        "KIP-841",
+        "the leader proposes fenced and stopping brokers for the ISR",
+    )
+    SEQUENCES_AFTER_FAILOVER = (
+        "sequences-after-failover",
+        "KIP-98, Idempotent Producer Guarantees",
+        "a new leader does not know what producers wrote: a retry is appended twice",
+    )
+    STABLE_OFFSET = (
+        "stable-offset",
+        "KIP-98, Last Stable Offset",
+        "read_committed reads records of transactions that are open and may be aborted",
+    )
 
     def __new__(cls, name: str, source: str, without: str) -> Protection:
         member = object.__new__(cls)
