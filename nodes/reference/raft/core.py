@@ -247,7 +247,7 @@ class Raft:
         """KIP-595, Leader: the epoch begins with a LeaderChange; the first leader of all records who votes (KIP-642, Bootstrapping)."""
         assert isinstance(self.role, Candidate)
         granting, voters = tuple(sorted(self.role.granted)), self.log.voters
-        role = Leader(self.log.end_offset, now + self.config.check_quorum_timeout)
+        role = Leader(self.log.end_offset, now, now + self.config.check_quorum_timeout)
         role.progress = {voter: Progress() for voter in voters.current}
         role.progress.setdefault(self.node_id, Progress()).end_offset = self.flushed_offset
         self._change(now, role, ElectionState(self.epoch, leader_id=self.node_id))

@@ -129,6 +129,7 @@ def heard(raft: Raft, peer: int, epoch: int) -> None:
 def check_quorum(raft: Raft, now: int, role: Leader, replica_id: int) -> None:
     """KAFKA-15489: each time a majority has fetched, the leader may go on for another 1.5 fetch timeouts."""
     voters = raft.log.voters.current
+    role.progress.setdefault(replica_id, Progress()).last_fetch = now
     if replica_id in voters:
         role.fetched.add(replica_id)
     own = 1 if raft.is_voter else 0

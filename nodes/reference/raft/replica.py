@@ -41,7 +41,7 @@ from nodes.reference.raft.events import (
     Unanswered,
     Woken,
 )
-from nodes.reference.raft.log import Batch, Snapshot
+from nodes.reference.raft.log import Batch, LogConflict, Snapshot
 from nodes.reference.raft.messages import FetchRequest, Request, Response
 from nodes.reference.raft.roles import RaftConfig
 from nodes.reference.raft.storage import Storage
@@ -166,7 +166,7 @@ class Replica:
             return
         try:
             effects = self.raft.handle(self._environment.clock.now(), event)
-        except BrokenInvariant as broken:
+        except (BrokenInvariant, LogConflict) as broken:
             self._failure = broken
             self._work.set()
             return

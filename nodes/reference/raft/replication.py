@@ -98,7 +98,7 @@ def leader_only(raft: Raft, cluster_id: str, epoch: int) -> ErrorCode | None:
 def acknowledge(raft: Raft, now: int, role: Leader, request: FetchRequest) -> None:
     """KIP-595, Fetch Request Handling: the replica has everything before the offset at which it fetches."""
     progress = role.progress.setdefault(request.replica_id, Progress())
-    progress.end_offset, progress.last_fetch = request.offset, now
+    progress.end_offset = request.offset
     if request.offset >= raft.log.end_offset:
         progress.last_caught_up = now
     role.acknowledged.add(request.replica_id)

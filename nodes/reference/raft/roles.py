@@ -93,6 +93,7 @@ class Parked(NamedTuple):
 @dataclass(slots=True)
 class Leader:
     epoch_start_offset: int  # of its LeaderChange
+    began: int
     quorum_deadline: int
     acknowledged: set[int] = field(default_factory=set)  # have heard of this epoch
     fetched: set[int] = field(default_factory=set)  # voters that have fetched since the quorum was last checked
