@@ -227,7 +227,15 @@ class Raft:
     # Transitions
 
     def become_unattached(self, now: int, epoch: int) -> None:
-        self._change(now, Unattached(self._election_deadline(now)), ElectionState(epoch))
+        """Who was waiting to stand goes on waiting: a candidate that cannot win must not put off the one that can by ever newer epochs."""
+        match self.role:
+            case Unattached(deadline) | Voted(_, deadline):
+                pass
+            case Candidate() as candidate:
+                deadline = candidate.backoff_until or candidate.election_deadline
+            case _:
+                deadline = self._election_deadline(now)
+        self._change(now, Unattached(deadline), ElectionState(epoch))
 
     def become_voted(self, now: int, candidate_id: int) -> None:
         role = Voted(candidate_id, self._election_deadline(now))

@@ -74,8 +74,8 @@ class Fault(NamedTuple):
 class Scenario:
     voters: tuple[int, ...] = (1, 2, 3)
     observers: tuple[int, ...] = (4,)
-    duration: int = 10 * SECOND
-    settle: int = 4 * SECOND
+    duration: int = 6 * SECOND
+    settle: int = 2 * SECOND
     fault_every: int = 350 * MILLISECOND  # on average
     append_every: int = 120 * MILLISECOND
     protections: Protections = ALL_ON
@@ -157,7 +157,14 @@ class Quorum:
     def _watch(self, replica: Replica) -> None:
         raft = replica.raft
         self.invariants.check(raft, self._seen[replica.node_id], self.world.loop.now)
-        self.world.note(f"c{replica.node_id} {raft.election} hw {raft.high_watermark} end {raft.log.end}")
+        if self.world.trace is not None:
+            self.world.note(f"c{replica.node_id} {raft.election} hw {raft.high_watermark} end {raft.log.end}")
+
+    def hit(self, fault: Fault) -> None:
+        """Injects, and heals after a while."""
+        heal = self.inject(fault)
+        if heal is not None:
+            self.world.after(fault.duration, heal)
 
     def leader(self) -> Replica | None:
         """Of those that run and think so, the one of the newest epoch."""
@@ -242,7 +249,7 @@ def run(seed: int, scenario: Scenario = Scenario(), *, record: bool = False) -> 
     quorum = Quorum(seed, scenario, record=record)
     world, random = quorum.world, quorum.world.random("schedule")
     for fault in schedule(scenario, random):
-        world.loop.at(fault.at, _inject, quorum, fault)
+        world.after(fault.at, partial(quorum.hit, fault))
     _keep_appending(quorum, random)
     world.run_for(scenario.duration, stop=quorum.broken)
     if not quorum.broken():
@@ -258,16 +265,10 @@ def run(seed: int, scenario: Scenario = Scenario(), *, record: bool = False) -> 
     return outcome
 
 
-def _inject(quorum: Quorum, fault: Fault) -> None:
-    heal = quorum.inject(fault)
-    if heal is not None:
-        quorum.world.loop.at(quorum.world.loop.now + fault.duration, heal)
-
-
 def _keep_appending(quorum: Quorum, random: Random) -> None:
     quorum.append()
     wait = random.randint(1, 2 * quorum.scenario.append_every)
-    quorum.world.loop.at(quorum.world.loop.now + wait, _keep_appending, quorum, random)
+    quorum.world.after(wait, partial(_keep_appending, quorum, random))
 
 
 def _disagreement(quorum: Quorum) -> list[str]:

@@ -13,6 +13,7 @@ Each source of chance has a stream of its own (seed and name), so that one more 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from random import Random
 
 from nodes.reference.environment import Environment
@@ -74,9 +75,14 @@ class World:
         self.network = SimulatedNetwork(self.loop, self.random("network"), self._delivered if record else None)
         self.machines: dict[str, Machine] = {}
         self.failures: list[tuple[str, BaseException]] = []
+        self._context = copy_context()
 
     def random(self, name: str) -> Random:
         return Random(f"{self.seed}/{name}")
+
+    def after(self, delay: int, happens: Callable[[], object]) -> None:
+        """Something that no process does."""
+        self.loop.at(self.loop.now + delay, happens, context=self._context)
 
     def note(self, what: str) -> None:
         if self.trace is not None:
