@@ -5,11 +5,11 @@
     raft.handle(raft.deadline(), Woken())                      # [Persist(epoch 1, voted 1), Send(2, VoteRequest), Send(3, VoteRequest)]
     raft.handle(now, Answered(2, request, VoteResponse(...)))  # [Persist(leader 1), Append(LeaderChange), Send(3, BeginQuorumEpoch), ...]
 
-This module has the states and how one becomes another; the rules are beside it: `elections.py` (who leads), `replication.py` (what the leader
-and the followers do with the log). Whoever drives a core calls `handle` and makes sure that it is called again no later than `deadline()`.
+This module has the states and how one becomes another; the rules are beside it: `elections.py` (who leads), `replication.py` (what the
+leader and the followers do with the log). Whoever drives a core calls `handle` and makes sure that it is called again no later than
+`deadline()`.
 
-Voters come from the log (KIP-642: a node acts on the newest assignment that its log has, committed or not), so none is kept here.
-"""
+Voters come from the log (KIP-642: a node acts on the newest assignment that its log has, committed or not), so none is kept here."""
 
 from __future__ import annotations
 
@@ -205,6 +205,7 @@ class Raft:
                 EndQuorumEpochRequest(),
                 EndQuorumEpochResponse(),
             ):
+                assert not isinstance(request, DescribeQuorumRequest)
                 elections.heard(self, peer, request.epoch)
             case FetchRequest(), FetchResponse():
                 replication.take_fetch(self, now, peer, request, response)
@@ -328,7 +329,9 @@ class Raft:
         """KIP-595: requests are repeated until they have been answered; one of a kind to each peer at a time."""
         match self.role:
             case Candidate() as role if role.backoff_until is None:
-                vote = VoteRequest(self.config.cluster_id, self.epoch, self.node_id, self.log.last_epoch, self.log.end_offset)
+                vote = VoteRequest(
+                    self.config.cluster_id, self.epoch, self.node_id, self.log.last_epoch, self.log.end_offset
+                )
                 for peer in self._others():
                     if peer not in role.granted and peer not in role.rejected:
                         self._ask(peer, vote)

@@ -1,8 +1,7 @@
 """How a leader is found: Vote, BeginQuorumEpoch, EndQuorumEpoch (KIP-595), as functions over the core.
 
-A rule that needs no state is a plain function (`may_grant_vote`, `majority`, `successor_backoff`); those that change the node take it as their
-first argument and are called by `core.py` alone.
-"""
+A rule that needs no state is a plain function (`may_grant_vote`, `majority`, `successor_backoff`); those that change the node take it as
+their first argument and are called by `core.py` alone."""
 
 from __future__ import annotations
 

@@ -119,7 +119,9 @@ class MetadataLog:
 
     @property
     def voters(self) -> Voters:
-        """KIP-642, Quorum Change Protocol: the newest assignment in the log counts, committed or not; truncating it brings back the one before."""
+        """KIP-642, Quorum Change Protocol: the newest assignment in the log counts, committed or not; truncating it
+        brings back the one before.
+        """
         if self._voters:
             return self._voters[-1][1]
         if self.snapshot and self.snapshot.voters:
@@ -173,7 +175,9 @@ class MetadataLog:
         del self._batches[:first_kept], self._bases[:first_kept]
         self._epochs = [
             OffsetAndEpoch(max(begins.offset, snapshot.id.offset), begins.epoch)
-            for begins, ends in zip(self._epochs, [*(epoch.offset for epoch in self._epochs[1:]), self.end_offset], strict=False)
+            for begins, ends in zip(
+                self._epochs, [*(epoch.offset for epoch in self._epochs[1:]), self.end_offset], strict=False
+            )
             if self._batches and ends > snapshot.id.offset
         ]
         self._voters = [(at, voters) for at, voters in self._voters if at >= snapshot.id.offset]

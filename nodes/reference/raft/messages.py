@@ -1,8 +1,8 @@
 """What the nodes of the quorum say to each other: the requests of KIP-595 and KIP-630 for the one partition of the metadata log.
 
-Kafka's own messages nest topics and partitions around the same fields; `wire.py` turns these into kio's entities and back, so the core reads
-like the KIP. An `epoch` is the leader epoch of the sender; -1 and None say "unknown". All are immutable: a simulated network hands them over
-as they are.
+Kafka's own messages nest topics and partitions around the same fields; `wire.py` turns these into kio's entities and back, so the core
+reads like the KIP. An `epoch` is the leader epoch of the sender; -1 and None say "unknown". All are immutable: a simulated network hands
+them over as they are.
 
     VoteRequest(cluster_id="k", epoch=3, candidate_id=2, last_epoch=2, last_offset=17)
     VoteResponse(error=ErrorCode.none, leader_id=None, epoch=3, granted=True)

@@ -3,7 +3,7 @@
 A value is a metadata record with a null key (KIP-631, Record Formats); a control batch has one record, whose key says what it is: leader
 change 2, snapshot header 3, footer 4 as in Kafka, and the voter assignment of `schema.py`.
 
-    encode(Batch(base_offset=5, epoch=2, timestamp=0, values=(b"a", b"b")), "k")    b"\\x00...\\x05..."
+    encode(Batch(base_offset=5, epoch=2, timestamp=0, values=(b"a", b"b")), "k")    b"\x00...\x05..."
     decode(content, 0)                                                          (Batch(...), position after it)
 """
 

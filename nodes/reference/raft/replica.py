@@ -4,8 +4,8 @@
     clock ────Woken────────────┼──> Raft.handle ─────┤
     controller ─append, ...────┘                     └── visible, only afterwards: requests, responses, what the state machine hears
 
-The core steps at once; what it wants done is gathered while the disk is busy, so many appends share one sync. An error of the disk or a broken
-invariant ends `run`: a node that cannot keep its promises must not go on making them.
+The core steps at once; what it wants done is gathered while the disk is busy, so many appends share one sync. An error of the disk or a
+broken invariant ends `run`: a node that cannot keep its promises must not go on making them.
 
     replica = Replica(environment, 1, config, {1: Address("c1", 9093), ...}, machine)
     task = asyncio.create_task(replica.run())

@@ -1,8 +1,7 @@
 """How the log is copied: Fetch (KIP-595), FetchSnapshot (KIP-630), the high watermark, DescribeQuorum; both ends.
 
-Replication is pulled. A fetch at an offset says "all before it is safe on my disk", so it is the acknowledgement too; a log that has parted
-from the leader's is found by the epoch of the last fetched record, and truncated by epochs, never by a high watermark (KIP-101).
-"""
+Replication is pulled. A fetch at an offset says "all before it is safe on my disk", so it is the acknowledgement too; a log that has
+parted from the leader's is found by the epoch of the last fetched record, and truncated by epochs, never by a high watermark (KIP-101)."""
 
 from __future__ import annotations
 
@@ -14,7 +13,15 @@ from kio.schema.errors import ErrorCode
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import Protection
 from nodes.reference.raft import elections, snapshots
-from nodes.reference.raft.events import Append, BrokenInvariant, Committed, LeaderChanged, Respond, StoreSnapshot, Truncate
+from nodes.reference.raft.events import (
+    Append,
+    BrokenInvariant,
+    Committed,
+    LeaderChanged,
+    Respond,
+    StoreSnapshot,
+    Truncate,
+)
 from nodes.reference.raft.log import MetadataLog, OffsetAndEpoch, Snapshot
 from nodes.reference.raft.messages import (
     DescribeQuorumResponse,
@@ -36,7 +43,9 @@ def majority_end(end_offsets: Sequence[int]) -> int:
 
 
 def needs_snapshot(log: MetadataLog, offset: int, epoch: int) -> bool:
-    """KIP-630, Validate Offset and Epoch: the records asked for are gone, or the asking log is of an epoch that only a snapshot still knows."""
+    """KIP-630, Validate Offset and Epoch: the records asked for are gone, or the asking log is of an epoch that
+    only a snapshot still knows.
+    """
     if log.snapshot is None:
         return False
     earliest = log.snapshot.id
@@ -224,7 +233,13 @@ def describe(raft: Raft) -> DescribeQuorumResponse:
 def fetch_request(raft: Raft) -> FetchRequest:
     config, end = raft.config, raft.log.end
     return FetchRequest(
-        config.cluster_id, raft.node_id, raft.epoch, end.offset, end.epoch, config.fetch_max_wait_ms, config.fetch_max_bytes
+        config.cluster_id,
+        raft.node_id,
+        raft.epoch,
+        end.offset,
+        end.epoch,
+        config.fetch_max_wait_ms,
+        config.fetch_max_bytes,
     )
 
 
@@ -283,9 +298,7 @@ def advance_as_follower(raft: Raft, leaders: int) -> None:
         raft.emit(Committed(reached))
 
 
-def take_piece(
-    raft: Raft, now: int, peer: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse
-) -> None:
+def take_piece(raft: Raft, now: int, peer: int, request: FetchSnapshotRequest, response: FetchSnapshotResponse) -> None:
     """KIP-630, FetchSnapshot Response Handling: piece by piece; the whole of it replaces the log, which lacks what it stands for."""
     role = raft.role
     if not isinstance(role, Follower) or role.leader_id != peer or request.epoch != raft.epoch:

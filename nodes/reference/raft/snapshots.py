@@ -1,10 +1,9 @@
-"""Snapshots as files (KIP-630, Snapshot Format): record batches between a header and a footer, named by the end offset and epoch they stand for.
+"""Snapshots as files (KIP-630, Snapshot Format): record batches between a header and a footer, named by what they stand for.
 
     file_name(OffsetAndEpoch(100, 3))       "00000000000000000100-0000000003.checkpoint"
     decode(encode(snapshot), snapshot.id)   == snapshot
 
-A file without its footer is not whole. Which offset names a snapshot is decided by `snapshot_id`, because a wrong answer loses records.
-"""
+A file without its footer is not whole. Which offset names a snapshot is decided by `snapshot_id`, because a wrong answer loses records."""
 
 from __future__ import annotations
 
@@ -30,7 +29,9 @@ _VALUES_IN_A_BATCH: Final = 500
 
 
 def snapshot_id(log: MetadataLog, applied_offset: int, high_watermark: int, protections: Protections) -> OffsetAndEpoch:
-    """KIP-630: a snapshot stands for what the state machine had applied when it was taken, which may be less than what is committed by now."""
+    """KIP-630: a snapshot stands for what the state machine had applied when it was taken, which may be less than
+    what is committed by now.
+    """
     offset = applied_offset if protections.on(Protection.SNAPSHOT_HAS_ALL_COMMITTED) else high_watermark
     return OffsetAndEpoch(offset, log.epoch_before(offset))
 
@@ -48,7 +49,9 @@ def id_of(name: str) -> OffsetAndEpoch | None:
 @lru_cache(maxsize=4)
 def encode(snapshot: Snapshot) -> bytes:
     """The whole file. Offsets in it count its own records; what it stands for is its name."""
-    contents: list[tuple[tuple[bytes, ...], SnapshotHeader | SnapshotFooter | Voters | None]] = [((), SnapshotHeader(0))]
+    contents: list[tuple[tuple[bytes, ...], SnapshotHeader | SnapshotFooter | Voters | None]] = [
+        ((), SnapshotHeader(0))
+    ]
     if snapshot.voters is not None:
         contents.append(((), snapshot.voters))
     for first in range(0, len(snapshot.values), _VALUES_IN_A_BATCH):

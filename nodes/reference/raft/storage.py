@@ -5,9 +5,8 @@
     metadata/00000000000000000100-0000000003.checkpoint     the snapshot they continue
 
 Recovery takes the newest whole snapshot and reads segments until the first batch that is torn or does not continue the log; what is behind
-it was never synced, so nobody was told of it, and it is cut off. A new segment begins at each snapshot, so that what a snapshot
-stands for can be removed as whole files.
-"""
+it was never synced, so nobody was told of it, and it is cut off. A new segment begins at each snapshot, so that what a snapshot stands for
+can be removed as whole files."""
 
 from __future__ import annotations
 
@@ -45,7 +44,9 @@ def parse_quorum_state(content: bytes) -> ElectionState:
         leader, voted = int(state["leaderId"]), int(state["votedId"])
         epoch = int(state["leaderEpoch"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{QUORUM_STATE} cannot be read: {error!r}; restore it, or remove the node's data and let it catch up") from error
+        raise ValueError(
+            f"{QUORUM_STATE} cannot be read: {error!r}; restore it, or remove the node's data and let it catch up"
+        ) from error
     return ElectionState(epoch, None if leader == _NOBODY else leader, None if voted == _NOBODY else voted)
 
 
@@ -174,7 +175,9 @@ class Storage:
             self._dirties(segment.file)
 
     def _store(self, snapshot: Snapshot, *, whole: bool) -> None:
-        older = [name for name in self._disk.list(DIRECTORY) if (found := snapshots.id_of(name)) and found != snapshot.id]
+        older = [
+            name for name in self._disk.list(DIRECTORY) if (found := snapshots.id_of(name)) and found != snapshot.id
+        ]
         self._disk.replace(f"{DIRECTORY}/{snapshots.file_name(snapshot.id)}", snapshots.encode(snapshot))
         if whole:
             while self._segments:

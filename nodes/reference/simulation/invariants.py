@@ -4,11 +4,10 @@
     epochs and high watermarks grow   within one run of a node
     committed entries never change    whatever any node ever held to be committed stays what it was (and leaders have all of it)
     log matching                      two logs with the same offset and epoch are the same up to there
-    same offset, same state           state machines agree wherever they have been given the same number of records, by records or by snapshot
+    same offset, same state           state machines agree after the same number of records, by records or by snapshot
     no zombie leader                  who leads has heard from a majority lately
 
-`violations` has sentences; the first is the one to read.
-"""
+`violations` has sentences; the first is the one to read."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class Invariants:
         self.committed: dict[int, Batch] = {}  # by base offset
         self.committed_end = (0, 0)  # offset, epoch of the record before it
         self.leaders: dict[int, int] = {}
-        self._written: dict[tuple[int, int], tuple[Batch, int]] = {}  # (offset, epoch) -> batch, epoch of the one before
+        self._written: dict[tuple[int, int], tuple[Batch, int]] = {}  # by offset and epoch; epoch of the one before
         self._states: dict[int, tuple[int, object]] = {}
 
     def started(self, raft: Raft) -> Seen:
@@ -74,7 +73,9 @@ class Invariants:
             before = log.epoch_before(batch.base_offset)
             known = self._written.setdefault((batch.base_offset, batch.epoch), (batch, before))
             if known != (batch, before):
-                self.violations.append(f"log matching: node {raft.node_id} has {batch} after epoch {before}, not {known}")
+                self.violations.append(
+                    f"log matching: node {raft.node_id} has {batch} after epoch {before}, not {known}"
+                )
         seen.log_end = log.end_offset
 
     def _check_committed(self, raft: Raft, seen: Seen) -> None:
@@ -83,7 +84,9 @@ class Invariants:
         for batch in raft.log.read(max(seen.high_watermark, 0), up_to=raft.high_watermark):
             known = self.committed.setdefault(batch.base_offset, batch)
             if known != batch:
-                self.violations.append(f"committed entries never change: node {raft.node_id} has {batch}, it was {known}")
+                self.violations.append(
+                    f"committed entries never change: node {raft.node_id} has {batch}, it was {known}"
+                )
             if batch.next_offset > self.committed_end[0]:
                 self.committed_end = (batch.next_offset, batch.epoch)
         seen.high_watermark = raft.high_watermark

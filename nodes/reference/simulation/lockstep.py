@@ -1,7 +1,8 @@
 """The pure cores without time: an adversary picks each next step, so that what a clock makes rare is common here.
 
-Any message may be delivered next, or lost; any timer may fire (each node has a clock of its own that only its timers move); any node may crash, before
-or after the disk has what its last step wanted to keep. A step is a pair of numbers, so a walk can come from a seed or from Hypothesis:
+Any message may be delivered next, or lost; any timer may fire (each node has a clock of its own, which its timers move); any node may
+crash, or lose power with a write half done. What is on the disks is kept by the real storage, only without waiting. A step is an action
+and a number, so a walk can come from a seed or from Hypothesis:
 
     world = Lockstep((1, 2, 3))
     world.step("wake", 0)                   # node 1 stands for election
@@ -12,8 +13,8 @@ or after the disk has what its last step wanted to keep. A step is a pair of num
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
 
@@ -21,71 +22,58 @@ from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import ALL_ON, Protections
 from nodes.reference.raft.core import Raft
 from nodes.reference.raft.events import (
+    DURABLE,
     Answered,
     Append,
     Asked,
     BrokenInvariant,
     Effect,
-    ElectionState,
     Event,
     Flushed,
     NotLeader,
-    Persist,
     Proposed,
     Respond,
     Send,
     SnapshotTaken,
-    StoreSnapshot,
-    Truncate,
     Unanswered,
     Woken,
 )
-from nodes.reference.raft.log import Batch, LogConflict, MetadataLog, OffsetAndEpoch, Snapshot, Voters
+from nodes.reference.raft.log import LogConflict, OffsetAndEpoch, Snapshot, Voters
 from nodes.reference.raft.messages import Request, Response
 from nodes.reference.raft.roles import Leader, RaftConfig
+from nodes.reference.raft.storage import Storage
+from nodes.reference.simulation.disk import MountedDisk, SimulatedDisk
 from nodes.reference.simulation.invariants import Invariants, Seen
+from nodes.reference.simulation.loop import Process, simulated_loop
+from nodes.reference.simulation.world import SimulatedClock
 
-ACTIONS: Final = ("deliver", "wake", "append", "drop", "crash", "crash-unsaved", "snapshot")
-_WEIGHTS: Final = (100, 12, 6, 3, 2, 1, 1)
-
-
-@dataclass
-class Disk:
-    """All that a crash leaves."""
-
-    election: ElectionState = ElectionState()
-    batches: list[Batch] = field(default_factory=list)
-    snapshot: Snapshot | None = None
-
-    def recover(self, voters: Voters) -> MetadataLog:
-        log = MetadataLog(voters)
-        if self.snapshot is not None:
-            log.begin_at(self.snapshot)
-        for batch in self.batches:
-            log.append(batch)
-        return log
-
-    def carry_out(self, effect: Effect) -> None:
-        match effect:
-            case Persist(state):
-                self.election = state
-            case Append(batch):
-                self.batches.append(batch)
-            case Truncate(end_offset):
-                self.batches = [batch for batch in self.batches if batch.next_offset <= end_offset]
-            case StoreSnapshot(snapshot, whole):
-                self.snapshot = snapshot
-                kept = [] if whole else [batch for batch in self.batches if batch.base_offset >= snapshot.id.offset]
-                self.batches = kept
+ACTIONS: Final = ("deliver", "wake", "append", "drop", "crash", "power-loss", "torn-write", "snapshot")
+_WEIGHTS: Final = (100, 14, 6, 3, 2, 2, 1, 1)
+_NO_CLOCK: Final = SimulatedClock(simulated_loop(), Process("nobody"), 0)
 
 
 @dataclass
 class Node:
     raft: Raft
-    disk: Disk
+    storage: Storage
+    disk: SimulatedDisk
     seen: Seen
     now: int = 0
     life: int = 0  # of how many
+
+
+class PromptDisk(MountedDisk):
+    async def wait(self) -> None:
+        """Takes no time."""
+
+
+def promptly(waits: Coroutine[object, object, None]) -> None:
+    """Runs what never really waits."""
+    try:
+        waits.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it waited")
 
 
 class Message(NamedTuple):
@@ -110,7 +98,7 @@ class Lockstep:
         self._appended = 0
         self.nodes: dict[int, Node] = {}
         for node_id in (*voters, *observers):
-            self._start(node_id, Disk(), 0)
+            self._start(node_id, SimulatedDisk(Random(node_id)), 0)
 
     def step(self, action: str, choice: int) -> None:
         """`choice` picks the message or the node, modulo how many there are."""
@@ -141,16 +129,24 @@ class Lockstep:
                     self._handle(node_id, SnapshotTaken(Snapshot(taken, log.voters_before(offset), ())))
             case "crash":
                 self._start(node_id, node.disk, node.life + 1)
-            case "crash-unsaved":
+            case "power-loss":
+                node.disk.lose_power()
+                self._start(node_id, node.disk, node.life + 1)
+            case "torn-write":
                 node.now = max(node.now, node.raft.deadline())
-                node.raft.handle(node.now, Woken())  # what it wants done is not done
+                for effect in node.raft.handle(node.now, Woken()):
+                    if isinstance(effect, DURABLE):
+                        node.storage.carry_out(effect)
+                node.disk.lose_power()
                 self._start(node_id, node.disk, node.life + 1)
 
-    def _start(self, node_id: int, disk: Disk, life: int) -> None:
-        log = disk.recover(self.voters)
-        raft = Raft(node_id, self._config, self._protections, Random(node_id * 1000 + life), log, disk.election)
+    def _start(self, node_id: int, disk: SimulatedDisk, life: int) -> None:
         now = self.nodes[node_id].now if node_id in self.nodes else 0
-        self.nodes[node_id] = Node(raft, disk, self.invariants.started(raft), now, life)
+        log, election, storage = Storage.recover(
+            PromptDisk(disk, _NO_CLOCK, Random(0), (0, 0)), "lockstep", self.voters, self._protections
+        )
+        raft = Raft(node_id, self._config, self._protections, Random(node_id * 1000 + life), log, election)
+        self.nodes[node_id] = Node(raft, storage, disk, self.invariants.started(raft), now, life)
         self._carry_out(node_id, raft.start(now))
 
     def _handle(self, node_id: int, event: Event) -> None:
@@ -164,14 +160,17 @@ class Lockstep:
 
     def _carry_out(self, node_id: int, effects: list[Effect]) -> None:
         node = self.nodes[node_id]
-        for effect in effects:
-            node.disk.carry_out(effect)
+        durable = [effect for effect in effects if isinstance(effect, DURABLE)]
+        for change in durable:
+            node.storage.carry_out(change)
+        if durable:
+            promptly(node.storage.sync())
         for effect in effects:
             if isinstance(effect, Send):
                 self.messages.append(Message(node_id, node.life, effect.peer, effect.request))
             elif isinstance(effect, Respond) and effect.token in self._asked:
                 self.messages.append(self._asked.pop(effect.token)._replace(response=effect.response))
-        appended = [effect for effect in effects if isinstance(effect, Append)]
+        appended = [effect for effect in durable if isinstance(effect, Append)]
         if appended:
             self._handle(node_id, Flushed(appended[-1].batch.next_offset))
 

@@ -1,10 +1,10 @@
 """An asyncio event loop whose time is a number: it jumps to the next timer, so nothing ever waits, and a run depends on its seed alone.
 
-Callbacks know which simulated process they belong to (a context variable, which tasks and timers inherit), and that is all it takes to kill
-one: callbacks of a dead process are dropped, so its code stops where it is, `finally` blocks included. A paused process's callbacks are kept
-until it goes on.
+Callbacks know which simulated process they belong to (a context variable, which tasks and timers inherit), and that is all it takes to
+kill one: callbacks of a dead process are dropped, so its code stops where it is, `finally` blocks included. A paused process's callbacks
+are kept until it goes on.
 
-    loop = SimulatedLoop()
+    loop = simulated_loop()
     process = Process("broker-1")
     process.context.run(loop.create_task, main())
     loop.run_until(10 * SECOND)
@@ -75,8 +75,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
-            while self._advance(when):
-                call = self._ready.popleft()
+            ready = self._ready
+            while ready or self._advance(when):
+                call = ready.popleft()
                 process = call.process
                 if call.cancelled or (process is not None and not process.alive):
                     continue
@@ -123,7 +124,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             process.tasks.clear()
         self._graveyard.clear()
 
-    def at(self, when: int, callback: Callable[..., object], *arguments: object, context: Context | None = None) -> Call:
+    def at(
+        self, when: int, callback: Callable[..., object], *arguments: object, context: Context | None = None
+    ) -> Call:
         """`call_at` in ns."""
         call = Call(callback, arguments, copy_context() if context is None else context)
         self._sequence += 1
@@ -135,15 +138,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.now / SECOND
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         call = Call(callback, args, copy_context() if context is None else context)
         self._ready.append(call)
         return call
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         return self.at(round(when * SECOND), callback, *args, context=context)
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:  # type: ignore[override]
         return self.at(self.now + round(delay * SECOND), callback, *args, context=context)
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -169,3 +172,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def is_closed(self) -> bool:
         return False
+
+
+def simulated_loop() -> SimulatedLoop:
+    """What a simulation has no use for (sockets, signals, threads) raises NotImplementedError."""
+    return SimulatedLoop()  # type: ignore[abstract]

@@ -1,8 +1,8 @@
 """A simulated network: messages are handed over after a while, or never.
 
-What can go wrong: a message is slow, so that those of other connections overtake it (those of one connection stay in order, as TCP has it); it is lost, and
-the one who asked finds out at its deadline; the way from one host to another is cut, in one direction or both; a process dies, and whoever
-was connected to it is told, unless its machine lost power or the way is cut.
+What can go wrong: a message is slow, so that those of other connections overtake it (those of one connection stay in order, as TCP has
+it); it is lost, and the one who asked finds out at its deadline; the way from one host to another is cut, in one direction or both; a
+process dies, and whoever was connected to it is told, unless its machine lost power or the way is cut.
 
     network = SimulatedNetwork(loop, Random(7))
     network.cut("c1", "c2")                   # nothing gets from c1 to c2 any more

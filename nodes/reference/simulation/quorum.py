@@ -4,14 +4,14 @@
     outcome.violations                    # [] or sentences
     outcome.history                       # bytes, with record=True: the same for the same seed
 
-Three voters and some observers append, vote, crash, lose power, pause, are cut off, take snapshots. Then everything is healed and must agree
-again. Timeouts are short, so that ten simulated seconds have many elections.
-"""
+Three voters and some observers append, vote, crash, lose power, pause, are cut off, take snapshots. Then everything is healed and must
+agree again. Timeouts are short, so that ten simulated seconds have many elections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Final, NamedTuple
@@ -70,6 +70,21 @@ class Fault(NamedTuple):
     duration: int
 
 
+Mix = Mapping[str, int]  # kind of fault -> weight
+MIXED: Final[Mix] = {
+    "kill": 4,
+    "power-loss": 4,
+    "all-power-loss": 1,
+    "pause": 2,
+    "isolate": 3,
+    "deafen": 2,
+    "loss": 2,
+    "slow": 2,
+    "snapshot": 4,
+    "resign": 1,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     voters: tuple[int, ...] = (1, 2, 3)
@@ -78,6 +93,7 @@ class Scenario:
     settle: int = 2 * SECOND
     fault_every: int = 350 * MILLISECOND  # on average
     append_every: int = 120 * MILLISECOND
+    mix: Mix = field(default_factory=lambda: MIXED)
     protections: Protections = ALL_ON
 
 
@@ -89,23 +105,9 @@ class Outcome(NamedTuple):
     history: bytes
 
 
-KINDS: Final = (
-    ("kill", 4),
-    ("power-loss", 4),
-    ("all-power-loss", 1),
-    ("pause", 2),
-    ("isolate", 3),
-    ("deafen", 2),
-    ("loss", 2),
-    ("slow", 2),
-    ("snapshot", 4),
-    ("resign", 1),
-)
-
-
 def schedule(scenario: Scenario, random: Random) -> list[Fault]:
     """Faults by time; who is hit and for how long are chosen too."""
-    kinds, weights = zip(*KINDS, strict=True)
+    kinds, weights = tuple(scenario.mix), tuple(scenario.mix.values())
     faults, at = [], SECOND // 2
     while at < scenario.duration:
         kind = random.choices(kinds, weights)[0]
@@ -186,10 +188,8 @@ class Quorum:
             process.context.run(self._try_append, replica, value)
 
     def _try_append(self, replica: Replica, value: bytes) -> None:
-        try:
+        with contextlib.suppress(NotLeader):  # it has just found out
             replica.append(replica.raft.epoch, (value,) * self._random.randint(1, 2))
-        except NotLeader:
-            pass  # it has just found out
 
     def inject(self, fault: Fault) -> Callable[[], None] | None:
         """Does it; returns what heals it."""
@@ -244,7 +244,7 @@ class Quorum:
         self._start_all()
 
 
-def run(seed: int, scenario: Scenario = Scenario(), *, record: bool = False) -> Outcome:  # noqa: B008 - immutable
+def run(seed: int, scenario: Scenario = Scenario(), *, record: bool = False) -> Outcome:
     """One life of a quorum. Ends at the first violation."""
     quorum = Quorum(seed, scenario, record=record)
     world, random = quorum.world, quorum.world.random("schedule")
@@ -259,7 +259,11 @@ def run(seed: int, scenario: Scenario = Scenario(), *, record: bool = False) -> 
     if not violations:
         violations += _disagreement(quorum)
     outcome = Outcome(
-        violations, quorum.invariants.committed_end[0], len(quorum.invariants.leaders), world.loop.steps, world.history()
+        violations,
+        quorum.invariants.committed_end[0],
+        len(quorum.invariants.leaders),
+        world.loop.steps,
+        world.history(),
     )
     world.close()
     return outcome

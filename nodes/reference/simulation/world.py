@@ -6,19 +6,19 @@
     world.run_for(10 * SECOND)
     world.power_loss(machine)
 
-Each source of chance has a stream of its own (seed and name), so that one more message on the network does not change which bytes a disk loses.
-`World(seed, record=True)` keeps a trace; the same seed twice gives the same bytes.
-"""
+Each source of chance has a stream of its own (seed and name), so that one more message on the network does not change which bytes a disk
+loses. `World(seed, record=True)` keeps a trace; the same seed twice gives the same bytes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from random import Random
 
 from nodes.reference.environment import Environment
 from nodes.reference.simulation.disk import SimulatedDisk
-from nodes.reference.simulation.loop import Call, Process, SimulatedLoop
+from nodes.reference.simulation.loop import Call, Process, SimulatedLoop, simulated_loop
 from nodes.reference.simulation.network import SimulatedNetwork
 
 Program = Callable[[Environment], Coroutine[object, object, None]]
@@ -45,12 +45,17 @@ class SimulatedClock:
 
     async def sleep_until(self, when: int) -> None:
         future = self._loop.create_future()
-        self._loop.at(self._of_world(when), lambda: future.done() or future.set_result(None))
+        self._loop.at(self._of_world(when), _come, future)
         await future
 
     def _of_world(self, when: int) -> int:
         """The first moment at which this clock shows it."""
         return -(-when * 1_000_000 // self._rate) if self._drift else when
+
+
+def _come(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class Machine:
@@ -70,7 +75,7 @@ class World:
 
     def __init__(self, seed: int, *, record: bool = False) -> None:
         self.seed = seed
-        self.loop = SimulatedLoop()
+        self.loop = simulated_loop()
         self.trace: list[str] | None = [] if record else None
         self.network = SimulatedNetwork(self.loop, self.random("network"), self._delivered if record else None)
         self.machines: dict[str, Machine] = {}
@@ -151,7 +156,7 @@ class World:
     async def _main(self, machine: Machine, process: Process, program: Program, environment: Environment) -> None:
         try:
             await program(environment)
-        except Exception as error:  # any: a simulated process ends with it, as a real one would
+        except Exception as error:  # noqa: BLE001 - a simulated process ends with any, as a real one would
             self.failures.append((machine.name, error))
         if machine.process is process:
             self._end(machine, silently=False)
