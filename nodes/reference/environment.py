@@ -24,7 +24,8 @@ know nothing of each other.
 
 **The disk tells what was written from what is safe**: `append` reaches the page cache, `sync` the medium. A crash of the machine loses
 what was not synced, in whole or in part (a torn write); a crash of the process alone loses nothing that was appended. Calls are plain, so
-that a log is a plain object; a shell that must not stall for a slow medium awaits `sync_aside()` instead."""
+that a log is a plain object; a shell that must not stall for a slow medium awaits `sync_aside()` instead.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ This module has the states and how one becomes another; the rules are beside it:
 leader and the followers do with the log). Whoever drives a core calls `handle` and makes sure that it is called again no later than
 `deadline()`.
 
-Voters come from the log (KIP-642: a node acts on the newest assignment that its log has, committed or not), so none is kept here."""
+Voters come from the log (KIP-642: a node acts on the newest assignment that its log has, committed or not), so none is kept here.
+"""
 
 from __future__ import annotations
 

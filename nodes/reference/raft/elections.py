@@ -1,7 +1,8 @@
 """How a leader is found: Vote, BeginQuorumEpoch, EndQuorumEpoch (KIP-595), as functions over the core.
 
 A rule that needs no state is a plain function (`may_grant_vote`, `majority`, `successor_backoff`); those that change the node take it as
-their first argument and are called by `core.py` alone."""
+their first argument and are called by `core.py` alone.
+"""
 
 from __future__ import annotations
 

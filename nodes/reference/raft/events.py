@@ -5,7 +5,8 @@
 
 Effects are of two kinds, and their order is what makes the protocol safe: **everything durable is on disk before anything visible is
 done**. Whoever carries them out may gather the effects of many events: first all durable ones in their order, one sync, then the visible
-ones in theirs. Then the core hears `Flushed`, because a leader's own records count only from there on (KIP-595, Log Compaction and Flush)."""
+ones in theirs. Then the core hears `Flushed`, because a leader's own records count only from there on (KIP-595, Log Compaction and Flush).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """How the log is copied: Fetch (KIP-595), FetchSnapshot (KIP-630), the high watermark, DescribeQuorum; both ends.
 
 Replication is pulled. A fetch at an offset says "all before it is safe on my disk", so it is the acknowledgement too; a log that has
-parted from the leader's is found by the epoch of the last fetched record, and truncated by epochs, never by a high watermark (KIP-101)."""
+parted from the leader's is found by the epoch of the last fetched record, and truncated by epochs, never by a high watermark (KIP-101).
+"""
 
 from __future__ import annotations
 

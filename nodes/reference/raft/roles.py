@@ -3,7 +3,8 @@
     Unattached -> Voted -> Follower          nobody leads as far as known | has voted | knows the leader
     Unattached | Voted | Follower -> Candidate -> Leader -> Resigned
 
-Voters and observers differ only in this: an observer is never Voted, Candidate, Leader or Resigned. All times are ns of the node's clock."""
+Voters and observers differ only in this: an observer is never Voted, Candidate, Leader or Resigned. All times are ns of the node's clock.
+"""
 
 from __future__ import annotations
 

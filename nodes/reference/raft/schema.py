@@ -1,7 +1,8 @@
 """The seeds' own message of the quorum, declared as kio declares Kafka's.
 
 KIP-642 gives its VoterAssignmentMessage the control record type 2. Kafka has used 2 for leader changes ever since, so it is 64 here, which
-Kafka does not use; its successor in Kafka is the VotersRecord of KIP-853, type 6."""
+Kafka does not use; its successor in Kafka is the VotersRecord of KIP-853, type 6.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Final

@@ -3,7 +3,8 @@
     file_name(OffsetAndEpoch(100, 3))       "00000000000000000100-0000000003.checkpoint"
     decode(encode(snapshot), snapshot.id)   == snapshot
 
-A file without its footer is not whole. Which offset names a snapshot is decided by `snapshot_id`, because a wrong answer loses records."""
+A file without its footer is not whole. Which offset names a snapshot is decided by `snapshot_id`, because a wrong answer loses records.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@
 
 Recovery takes the newest whole snapshot and reads segments until the first batch that is torn or does not continue the log; what is behind
 it was never synced, so nobody was told of it, and it is cut off. A new segment begins at each snapshot, so that what a snapshot stands for
-can be removed as whole files."""
+can be removed as whole files.
+"""
 
 from __future__ import annotations
 

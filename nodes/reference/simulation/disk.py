@@ -2,7 +2,8 @@
 
 Each file remembers what has happened to it since it was last synced. When the machine loses power, a part of that survives, from the
 front: some of the operations, and of the next append some of its bytes, perhaps as zeros (file systems grow a file before they fill it).
-When only the process dies, everything survives: the operating system still has it."""
+When only the process dies, everything survives: the operating system still has it.
+"""
 
 from __future__ import annotations
 

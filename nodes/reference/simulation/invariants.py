@@ -7,7 +7,8 @@
     same offset, same state           state machines agree after the same number of records, by records or by snapshot
     no zombie leader                  who leads has heard from a majority lately
 
-`violations` has sentences; the first is the one to read."""
+`violations` has sentences; the first is the one to read.
+"""
 
 from __future__ import annotations
 

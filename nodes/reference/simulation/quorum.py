@@ -5,7 +5,8 @@
     outcome.history                       # bytes, with record=True: the same for the same seed
 
 Three voters and some observers append, vote, crash, lose power, pause, are cut off, take snapshots. Then everything is healed and must
-agree again. Timeouts are short, so that ten simulated seconds have many elections."""
+agree again. Timeouts are short, so that ten simulated seconds have many elections.
+"""
 
 from __future__ import annotations
 

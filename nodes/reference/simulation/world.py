@@ -7,7 +7,8 @@
     world.power_loss(machine)
 
 Each source of chance has a stream of its own (seed and name), so that one more message on the network does not change which bytes a disk
-loses. `World(seed, record=True)` keeps a trace; the same seed twice gives the same bytes."""
+loses. `World(seed, record=True)` keeps a trace; the same seed twice gives the same bytes.
+"""
 
 from __future__ import annotations
 
