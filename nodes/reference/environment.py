@@ -10,9 +10,9 @@ Three layers, and what each may know:
     shells       raft/replica.py, broker, server             asyncio coroutines that carry effects out through an Environment
     environments real sockets and files | simulation/        implement the protocols below
 
-Shells are coroutines in both worlds: the simulation is an asyncio event loop whose time is simulated. They wait with `clock.sleep_until` and
-`Clock.call_at`, not with `asyncio.sleep`, because nodes may have clocks that drift apart. A simulated kill -9 drops a node's callbacks; its
-`finally` blocks never run, as in a real one.
+Shells are coroutines in both worlds: the simulation is an asyncio event loop whose time is simulated. They wait with `clock.sleep_until`
+and `Clock.call_at`, not with `asyncio.sleep`, because nodes may have clocks that drift apart. A simulated kill -9 drops a node's
+callbacks; its `finally` blocks never run, as in a real one.
 
 **The network carries messages, not bytes**: immutable objects, kio's entities or those of `raft/messages.py`. Where bytes begin (framing,
 junk, unknown versions) is the business of the real network and is tested there; encoding every message of a simulated cluster would cost
@@ -22,9 +22,9 @@ know nothing of each other.
     connection = await environment.network.connect(Address("10.0.0.2", 9093), client_id="controller-1")
     response = await connection.ask(VoteRequest(...), deadline=environment.clock.now() + 2 * SECOND)
 
-**The disk tells what was written from what is safe**: `append` reaches the page cache, `sync` the medium. A crash of the machine loses what
-was not synced, in whole or in part (a torn write); a crash of the process alone loses nothing that was appended. Calls are plain, so that a
-log is a plain object; a shell that must not stall for a slow medium awaits `sync_aside()` instead.
+**The disk tells what was written from what is safe**: `append` reaches the page cache, `sync` the medium. A crash of the machine loses
+what was not synced, in whole or in part (a torn write); a crash of the process alone loses nothing that was appended. Calls are plain, so
+that a log is a plain object; a shell that must not stall for a slow medium awaits `sync_aside()` instead.
 """
 
 from __future__ import annotations

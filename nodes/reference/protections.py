@@ -1,7 +1,7 @@
 """Every protection of the reference cluster that can be switched off, by name: what a KIP adds, and what comes of leaving it out.
 
-krash exists to notice when one of these is missing, so each can be: the code asks at exactly one place, `protections.on(...)`, and all are on
-unless a test or a spec switches them off.
+krash exists to notice when one of these is missing, so each can be: the code asks at exactly one place, `protections.on(...)`, and all are
+on unless a test or a spec switches them off.
 
     protections = Protections(off=[Protection.VOTE_PERSISTED])
     protections.on(Protection.VOTE_PERSISTED)        # False

@@ -197,6 +197,11 @@ def marker_batch(
         base_sequence=NO_SEQUENCE,
         records=1,
     )
+    return sealed(header, records)
+
+
+def sealed(header: BatchHeader, records: bytes) -> bytes:
+    """Header and records as one batch, with its checksum."""
     whole = bytearray(_HEADER.pack(*header) + records)
     struct.pack_into(">I", whole, 17, crc32c(memoryview(whole)[_CHECKED_FROM:]))
     return bytes(whole)
