@@ -27,7 +27,7 @@ from nodes.protocol.requests import milliseconds
 from nodes.reference.log.batch import Codec, batches, check_produced, intact
 from nodes.reference.log.log import Log, LogSettings
 from nodes.reference.protections import ALL_ON
-from tests.nodes.reference.memory_disk import MemoryDisk
+from tests.nodes.reference.lone_disk import LoneDisk
 
 VALUES = [b"%d" % number * 50 for number in range(20)]
 DEADLINE = 30.0
@@ -108,7 +108,7 @@ def test_what_librdkafka_writes_it_reads_again(codec: Codec) -> None:
         for value in VALUES:
             producer.produce("sent", value, partition=0)
         assert producer.flush(DEADLINE) == 0
-        log = Log.open(MemoryDisk(), "t-0", LogSettings(), ALL_ON)
+        log = Log.open(LoneDisk(), "t-0", LogSettings(), ALL_ON)
         log.begin_epoch(3)
         content = fetched(address, "sent")
         for position, header in batches(content):

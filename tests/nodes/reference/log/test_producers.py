@@ -8,12 +8,12 @@ from kio.schema.errors import ErrorCode
 from nodes.reference.log.batch import BatchRefused, Marker
 from nodes.reference.log.log import Appended, Log, LogSettings
 from nodes.reference.protections import ALL_ON, Protection, Protections
-from tests.nodes.reference.memory_disk import MemoryDisk
+from tests.nodes.reference.lone_disk import LoneDisk
 from tests.nodes.reference.producing import produced
 
 
 def opened(protections: Protections = ALL_ON) -> Log:
-    return Log.open(MemoryDisk(), "t-0", LogSettings(), protections)
+    return Log.open(LoneDisk(), "t-0", LogSettings(), protections)
 
 
 def send(

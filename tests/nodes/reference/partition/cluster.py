@@ -9,8 +9,7 @@ controller elects cleanly, validates AlterPartition as Kafka does, and fences. A
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from random import Random
+from dataclasses import dataclass, replace
 
 from kio.schema.errors import ErrorCode
 
@@ -29,7 +28,7 @@ from nodes.reference.partition.partition import Partition
 from nodes.reference.partition.requests import Produce, Timestamp, WriteMarker
 from nodes.reference.partition.view import BrokerView, PartitionSettings, PartitionView
 from nodes.reference.protections import Protections
-from tests.nodes.reference.memory_disk import MemoryDisk
+from tests.nodes.reference.lone_disk import LoneDisk
 from tests.nodes.reference.partition.observer import Observer
 from tests.nodes.reference.partition.producers import IdempotentProducer, TransactionalProducer
 
@@ -42,7 +41,7 @@ class Machine:
     """A broker: its disk stays, its process comes and goes."""
 
     id: int
-    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    disk: LoneDisk
     epoch: int = -1
     partition: Partition | None = None
     applied: int = 0  # entries of the metadata log
@@ -70,7 +69,7 @@ class Cluster:
         self.protections = protections
         self.now = SECOND
         self.trace: list[str] = []
-        self.machines = {id: Machine(id) for id in BROKERS}
+        self.machines = {id: Machine(id, LoneDisk(id)) for id in BROKERS}
         self.messages: list[Message] = []
         self.epochs = 100  # the next broker epoch
         self.view = PartitionView(replicas=BROKERS, isr=frozenset(BROKERS), leader=1, leader_epoch=0, partition_epoch=0)
@@ -309,7 +308,7 @@ class Cluster:
             return
         self.note(f"cut power of {machine.id}")
         machine.partition = None
-        machine.disk.lose_power(Random(self.choose(256)))
+        machine.disk.lose_power()
         if not self.flush:
             self.fence_broker(machine.id)
 
@@ -319,7 +318,7 @@ class Cluster:
             down = machine.partition is None and self.registered[machine.id].fenced
             if down and machine.id not in self.view.isr:
                 self.note(f"replace the disk of {machine.id}")
-                machine.disk = MemoryDisk()
+                machine.disk = LoneDisk(machine.id)
                 return
 
     def follow_metadata(self) -> None:

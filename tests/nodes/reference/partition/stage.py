@@ -21,7 +21,7 @@ from nodes.reference.partition.partition import Partition
 from nodes.reference.partition.requests import Acks, Produce, ReplicaFetch
 from nodes.reference.partition.view import BrokerView, PartitionSettings, PartitionView
 from nodes.reference.protections import ALL_ON, Protections
-from tests.nodes.reference.memory_disk import MemoryDisk
+from tests.nodes.reference.lone_disk import LoneDisk
 from tests.nodes.reference.producing import produced
 
 LAG = 100  # ms
@@ -53,7 +53,7 @@ class Stage:
         brokers: dict[int, BrokerView] = BROKERS,
     ) -> None:
         self.now = SECOND
-        self.disk = MemoryDisk()
+        self.disk = LoneDisk()
         self.brokers = brokers
         self.partition = Partition(
             Local(

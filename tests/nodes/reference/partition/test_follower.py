@@ -203,7 +203,7 @@ def test_a_follower_of_the_same_epoch_takes_over_what_changed() -> None:
 
 def test_a_disk_that_fails_ends_a_follower_too() -> None:
     leader, follower = written(1, (0, b"a")), Stage(view(1), broker=2)
-    follower.disk.full = True
+    follower.disk.fill()
     (failed,) = exchange(follower, leader)
     assert isinstance(failed, LogFailed)
     assert "No space" in failed.reason

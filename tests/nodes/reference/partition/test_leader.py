@@ -154,11 +154,11 @@ def test_a_marker_is_acknowledged_when_it_is_replicated() -> None:
 def test_a_disk_that_fails_ends_the_replica() -> None:
     stage = Stage(view())
     stage.produce(ticket="waits")
-    stage.disk.full = True
+    stage.disk.fill()
     effects = stage.produce(ticket="now")
     assert [effect for effect in effects if isinstance(effect, LogFailed)]
     assert answers(effects) == {"now": ErrorCode.kafka_storage_error, "waits": ErrorCode.kafka_storage_error}
-    stage.disk.full = False
+    stage.disk.make_room()
     assert answers(stage.produce()) == {"p": ErrorCode.kafka_storage_error}
     assert stage.fetch(2, 0)[0].error is ErrorCode.kafka_storage_error
     assert stage.metadata(view(1, epoch=1)) == []

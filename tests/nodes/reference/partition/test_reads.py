@@ -9,6 +9,7 @@ from nodes.reference.log.batch import Marker
 from nodes.reference.log.epochs import UNKNOWN_END, EpochEnd
 from nodes.reference.partition.requests import ClientFetch, Isolation, Timestamp, WriteMarker
 from nodes.reference.protections import Protection, Protections
+from nodes.reference.simulation.disk import OpenFile
 from tests.nodes.reference.partition.stage import Stage, view
 from tests.nodes.reference.producing import values
 
@@ -162,14 +163,13 @@ def test_offsets_by_time() -> None:
     assert stage.partition.list_offset(8_000, None).offset == 3
 
 
-def test_a_disk_that_cannot_be_read_is_answered() -> None:
+def test_a_disk_that_cannot_be_read_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = three(3)
 
-    def broken(position: int, size: int) -> bytes:
+    def broken(file: OpenFile, position: int, size: int) -> bytes:
         raise OSError(5, "Input/output error")
 
-    for file in stage.disk.files.values():
-        file.read = broken  # type: ignore[method-assign]
+    monkeypatch.setattr(OpenFile, "read", broken)
     assert stage.partition.client_fetch(ClientFetch(offset=0)).error is ErrorCode.kafka_storage_error
     assert stage.partition.list_offset(1, UNCOMMITTED).error is ErrorCode.kafka_storage_error
     assert stage.partition.leader is not None
