@@ -98,7 +98,9 @@ def elected(*, epochs: tuple[int, ...] = (), protections: Protections = ALL_ON) 
 
 
 def fetch(raft: Raft, replica: int, offset: int, epoch: int, now: int, wait: int = 0) -> FetchResponse:
-    response = only(ask(raft, FetchRequest("k", replica, raft.epoch, offset, epoch, wait, 1 << 20), now), Respond).response
+    response = only(
+        ask(raft, FetchRequest("k", replica, raft.epoch, offset, epoch, wait, 1 << 20), now), Respond
+    ).response
     assert isinstance(response, FetchResponse)
     return response
 
@@ -264,7 +266,11 @@ class TestLeader:
         fetch(raft, 7, 2, 1, now)
         described = only(ask(raft, DescribeQuorumRequest(), now), Respond).response
         assert isinstance(described, DescribeQuorumResponse)
-        assert [(state.replica_id, state.log_end_offset) for state in described.current_voters] == [(1, 2), (2, 1), (3, -1)]
+        assert [(state.replica_id, state.log_end_offset) for state in described.current_voters] == [
+            (1, 2),
+            (2, 1),
+            (3, -1),
+        ]
         assert [state.replica_id for state in described.observers] == [7]
 
 
@@ -357,7 +363,9 @@ class TestFollower:
             effects = raft.handle(0, Answered(1, request, response))
             request = only(effects, Send).request
         assert pieces > 3
-        assert only(effects, StoreSnapshot) == StoreSnapshot(Snapshot(OffsetAndEpoch(4, 2), voters, (b"state",) * 9), True)
+        assert only(effects, StoreSnapshot) == StoreSnapshot(
+            Snapshot(OffsetAndEpoch(4, 2), voters, (b"state",) * 9), True
+        )
         assert (raft.log.end, raft.high_watermark) == (OffsetAndEpoch(4, 2), 4)
         assert isinstance(request, FetchRequest)
 

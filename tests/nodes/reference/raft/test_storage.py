@@ -44,7 +44,12 @@ def test_what_was_synced_survives_a_power_loss() -> None:
     disk = SimulatedDisk(Random(1))
     log, election, storage = recover(disk)
     assert election == ElectionState()
-    keep(storage, log, Persist(ElectionState(2, leader_id=1)), Append(Batch(0, 2, 0, control=LeaderChange(1, (1,), (1,)))))
+    keep(
+        storage,
+        log,
+        Persist(ElectionState(2, leader_id=1)),
+        Append(Batch(0, 2, 0, control=LeaderChange(1, (1,), (1,)))),
+    )
     keep(storage, log, Append(batch(1, 2, b"a", b"b")), Append(Batch(3, 2, 0, control=Voters((1, 2), (2, 3)))))
     disk.lose_power()
     again = recover(disk)
@@ -100,7 +105,12 @@ def test_a_snapshot_from_the_leader_replaces_the_log() -> None:
     disk = SimulatedDisk(Random(1))
     log, _, storage = recover(disk)
     keep(storage, log, *(Append(batch(offset, 1)) for offset in range(6)))
-    keep(storage, log, StoreSnapshot(Snapshot(OffsetAndEpoch(20, 3), None, (b"state",)), whole=True), Append(batch(20, 3)))
+    keep(
+        storage,
+        log,
+        StoreSnapshot(Snapshot(OffsetAndEpoch(20, 3), None, (b"state",)), whole=True),
+        Append(batch(20, 3)),
+    )
     disk.lose_power()
     again = recover(disk).log
     assert (again.start_offset, again.end_offset, again.last_epoch) == (20, 21, 3)

@@ -80,7 +80,9 @@ def test_responses_come_through(response: Response) -> None:
 
 
 def test_a_described_quorum_is_written() -> None:
-    response = DescribeQuorumResponse(ErrorCode.none, 2, 3, 10, (ReplicaState(1, 9, 5, 5),), (), (ReplicaState(7, 8, 1, 1),))
+    response = DescribeQuorumResponse(
+        ErrorCode.none, 2, 3, 10, (ReplicaState(1, 9, 5, 5),), (), (ReplicaState(7, 8, 1, 1),)
+    )
     (topic,) = through_bytes(response_to_kafka(response, cluster_id="k")).topics  # type: ignore[attr-defined]
     (partition,) = topic.partitions
     assert (partition.leader_id, partition.high_watermark) == (2, 10)
