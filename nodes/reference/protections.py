@@ -97,6 +97,11 @@ class Protection(enum.Enum):
         "KIP-497, Proposed Changes",
         "the leader counts with an ISR that the controller has not committed: a replica that lacks acknowledged records can be elected",
     )
+    HIGH_WATERMARK_WITHIN_MIN_ISR = (
+        "high-watermark-within-min-isr",
+        "KAFKA-15583; KIP-966",
+        "a record that too few replicas have is refused to its producer and yet read by consumers: it may vanish after it was read",
+    )
     BROKER_EPOCH_AT_LEADER = (
         "broker-epoch-at-leader",
         "KIP-903, Leader",

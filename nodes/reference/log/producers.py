@@ -60,6 +60,10 @@ class ProducerStates:
     def restore(self, snapshot: dict[int, Producer]) -> None:
         self._producers = dict(snapshot)
 
+    def forget(self) -> None:
+        """Know nothing of any producer: what a leader without their state does, which is a defect."""
+        self._producers = {}
+
     def duplicate(self, header: BatchHeader) -> AppendedBatch | None:
         """KIP-98, Idempotent Producer Guarantees: a batch that is already there, among the last five of its producer and epoch."""
         if header.producer_id == NO_PRODUCER:
