@@ -94,6 +94,7 @@ class Raft:
         self._in_flight: dict[tuple[int, type], Request] = {}
         self._not_before: dict[tuple[int, type], int] = {}
         self._effects: list[Effect] = []
+        self._told: LeaderChanged | None = None
 
     @property
     def epoch(self) -> int:
@@ -124,7 +125,7 @@ class Raft:
             self.role = Voted(voted_id, self._election_deadline(now))
         else:
             self.role = Unattached(self._election_deadline(now))
-        self.emit(LeaderChanged(None if leader_id == self.node_id else leader_id, self.epoch))
+        self.tell_leader(None if leader_id == self.node_id else leader_id)
         if self.high_watermark >= 0:
             self.emit(Committed(self.high_watermark))
         return self._take(now)
@@ -175,6 +176,13 @@ class Raft:
 
     def emit(self, effect: Effect) -> None:
         self._effects.append(effect)
+
+    def tell_leader(self, leader_id: int | None) -> None:
+        """Once each time it changes."""
+        news = LeaderChanged(leader_id, self.epoch)
+        if news != self._told:
+            self._told = news
+            self.emit(news)
 
     # What comes in
 
@@ -275,12 +283,12 @@ class Raft:
         if election != self.election:
             self.election = election
             if election.voted_id is None or self.protections.on(Protection.VOTE_PERSISTED):
+                self._effects = [effect for effect in self._effects if not isinstance(effect, Persist)]
                 self.emit(Persist(election))
         if isinstance(left, Leader):
             replication.leave(self, left)
         if not isinstance(role, Leader):
-            leader_id = None if election.leader_id == self.node_id else election.leader_id
-            self.emit(LeaderChanged(leader_id, election.epoch))
+            self.tell_leader(None if election.leader_id == self.node_id else election.leader_id)
 
     def _append_as_leader(self, batch: Batch) -> None:
         self.log.append(batch)

@@ -99,7 +99,7 @@ class Replica:
         self._timer: Timer | None = None
         self._timer_at = 0
         self._connections: dict[tuple[int, type], Connection] = {}
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking: dict[tuple[int, type], asyncio.Task[None]] = {}
         self._failure: BaseException | None = None
 
     async def run(self) -> None:
@@ -121,7 +121,7 @@ class Replica:
         """What is under way is left as it is; the disk has what was promised."""
         if self._timer is not None:
             self._timer.cancel()
-        for task in tuple(self._asking):
+        for task in tuple(self._asking.values()):
             task.cancel()
         for connection in self._connections.values():
             connection.close()
@@ -225,8 +225,7 @@ class Replica:
         match effect:
             case Send(peer, request):
                 task = asyncio.get_running_loop().create_task(self._ask(peer, request))
-                self._asking.add(task)
-                task.add_done_callback(self._asking.discard)
+                self._asking[peer, type(request)] = task  # of a kind there is one to each peer at a time
             case Respond(token, response):
                 waiting = self._responses.get(token)
                 if waiting is not None and not waiting.done():

@@ -18,7 +18,6 @@ from nodes.reference.raft.events import (
     Append,
     BrokenInvariant,
     Committed,
-    LeaderChanged,
     Respond,
     StoreSnapshot,
     Truncate,
@@ -138,9 +137,8 @@ def advance_as_leader(raft: Raft, role: Leader) -> None:
     if reached > raft.high_watermark:
         raft.high_watermark = reached
         raft.emit(Committed(reached))
-        if reached > role.epoch_start_offset and not role.announced:
-            role.announced = True
-            raft.emit(LeaderChanged(raft.node_id, raft.epoch))
+        if reached > role.epoch_start_offset:
+            raft.tell_leader(raft.node_id)
         answer_parked(raft)
 
 

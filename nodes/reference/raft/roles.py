@@ -99,7 +99,6 @@ class Leader:
     fetched: set[int] = field(default_factory=set)  # voters that have fetched since the quorum was last checked
     progress: dict[int, Progress] = field(default_factory=dict)
     parked: list[Parked] = field(default_factory=list)
-    announced: bool = False
 
 
 @dataclass(slots=True)

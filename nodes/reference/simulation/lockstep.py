@@ -67,6 +67,10 @@ class PromptDisk(MountedDisk):
         """Takes no time."""
 
 
+def prompt(disk: SimulatedDisk) -> PromptDisk:
+    return PromptDisk(disk, _NO_CLOCK, Random(0), (0, 0))
+
+
 def promptly(waits: Coroutine[object, object, None]) -> None:
     """Runs what never really waits."""
     try:
@@ -142,9 +146,7 @@ class Lockstep:
 
     def _start(self, node_id: int, disk: SimulatedDisk, life: int) -> None:
         now = self.nodes[node_id].now if node_id in self.nodes else 0
-        log, election, storage = Storage.recover(
-            PromptDisk(disk, _NO_CLOCK, Random(0), (0, 0)), "lockstep", self.voters, self._protections
-        )
+        log, election, storage = Storage.recover(prompt(disk), "lockstep", self.voters, self._protections)
         raft = Raft(node_id, self._config, self._protections, Random(node_id * 1000 + life), log, election)
         self.nodes[node_id] = Node(raft, storage, disk, self.invariants.started(raft), now, life)
         self._carry_out(node_id, raft.start(now))

@@ -33,9 +33,17 @@ class Process:
         self.alive = True
         self.paused = False
         self.held: deque[Call] = deque()
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: list[asyncio.Task[Any]] = []
+        self._many = 64
         self.context = copy_context()
         self.context.run(_PROCESS.set, self)
+
+    def remember(self, task: asyncio.Task[Any]) -> None:
+        """Of tasks that are done it may have many, but not too many."""
+        self.tasks.append(task)
+        if len(self.tasks) > self._many:
+            self.tasks = [known for known in self.tasks if not known.done()]
+            self._many = 64 + 2 * len(self.tasks)
 
 
 class Call:
@@ -156,8 +164,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name or "task", context=context)
         process = _PROCESS.get()
         if process is not None:
-            process.tasks.add(task)
-            task.add_done_callback(process.tasks.discard, context=process.context)
+            process.remember(task)
         return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

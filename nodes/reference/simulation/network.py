@@ -64,7 +64,7 @@ class SimulatedNetwork:
         random, trouble = self._random, self.trouble
         lost = trouble.loss > 0 and random.random() < trouble.loss
         longest = trouble.slow if random.random() < 0.1 else trouble.usual
-        when = max(after, self.loop.now + random.randint(trouble.fastest, longest))
+        when = max(after, self.loop.now + trouble.fastest + int(random.random() * (longest - trouble.fastest)))
         if not lost:
             self.loop.at(when, self._arrive, source, target, message, arrive, context=process.context)
         return when

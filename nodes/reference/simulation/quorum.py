@@ -96,6 +96,7 @@ class Scenario:
     append_every: int = 120 * MILLISECOND
     mix: Mix = field(default_factory=lambda: MIXED)
     protections: Protections = ALL_ON
+    config: RaftConfig | None = None  # None: short timeouts, and small messages in every other world
 
 
 class Outcome(NamedTuple):
@@ -119,6 +120,21 @@ def schedule(scenario: Scenario, random: Random) -> list[Fault]:
     return faults
 
 
+def hasty(voters: tuple[int, ...], random: Random) -> RaftConfig:
+    """Many elections in a few seconds; in some worlds one batch, or some bytes of a snapshot, at a time."""
+    return RaftConfig(
+        cluster_id="simulated",
+        voters=Voters(voters),
+        election_timeout=150 * MILLISECOND,
+        election_backoff_max=150 * MILLISECOND,
+        fetch_timeout=300 * MILLISECOND,
+        request_timeout=300 * MILLISECOND,
+        fetch_max_wait_ms=100,
+        fetch_max_bytes=random.choice((1, 1 << 20)),
+        snapshot_max_bytes=random.choice((40, 1 << 20)),
+    )
+
+
 class Quorum:
     def __init__(self, seed: int, scenario: Scenario, *, record: bool = False) -> None:
         self.scenario = scenario
@@ -130,17 +146,7 @@ class Quorum:
         self._appended = 0
         nodes = scenario.voters + scenario.observers
         self._addresses = {node_id: Address(f"c{node_id}", 9093) for node_id in nodes}
-        self.config = RaftConfig(
-            cluster_id="simulated",
-            voters=Voters(scenario.voters),
-            election_timeout=150 * MILLISECOND,
-            election_backoff_max=150 * MILLISECOND,
-            fetch_timeout=300 * MILLISECOND,
-            request_timeout=300 * MILLISECOND,
-            fetch_max_wait_ms=100,
-            fetch_max_bytes=self._random.choice((1, 1 << 20)),
-            snapshot_max_bytes=self._random.choice((40, 1 << 20)),
-        )
+        self.config = scenario.config or hasty(scenario.voters, self._random)
         for node_id in nodes:
             self.world.machine(f"c{node_id}", drift=self._random.randint(-100, 100))
             self.start(node_id)

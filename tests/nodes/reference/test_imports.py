@@ -50,7 +50,11 @@ def reaches(source: str, *, shell: bool) -> Iterator[str]:
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "asyncio" and node.attr in ASYNCIO_BY_ITSELF:
                 yield f"line {node.lineno}: asyncio.{node.attr}"
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "__import__", "input"):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("open", "__import__", "input")
+        ):
             yield f"line {node.lineno}: {node.func.id}()"
 
 

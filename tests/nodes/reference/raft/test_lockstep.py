@@ -16,7 +16,12 @@ DEFECTS = {
     Protection.ONE_VOTE_IN_AN_EPOCH: ("one leader in an epoch", "log matching"),
     Protection.COMMIT_IN_OWN_EPOCH: ("leader completeness", "committed entries never change"),
     Protection.FSYNC_ON_VOTE: ("one leader in an epoch", "log matching", "a node stops"),
-    Protection.FSYNC_ON_APPEND: ("leader completeness", "committed entries never change", "log matching", "a node stops"),
+    Protection.FSYNC_ON_APPEND: (
+        "leader completeness",
+        "committed entries never change",
+        "log matching",
+        "a node stops",
+    ),
 }
 
 
