@@ -112,7 +112,9 @@ def _judged(history: Paired, request: Request) -> dict[str, Any]:
 
 def _settled(judgement: Judgement) -> Judgement:
     """A history that nobody can have recorded is no evidence against the system."""
-    if judgement.verdict == Validity.INVALID and {one.type for one in judgement.found if one.violation} <= {BAD_HISTORY}:
+    if judgement.verdict == Validity.INVALID and {one.type for one in judgement.found if one.violation} <= {
+        BAD_HISTORY
+    }:
         return replace(judgement, verdict=Validity.UNKNOWN)
     return judgement
 

@@ -39,6 +39,4 @@ def _is_lock(history: Paired) -> bool:
     return bool(history.operations)
 
 
-MUTEX = ObjectModel(
-    name="mutex", functions=frozenset(_KINDS), engine="mutex", build=_build, looks_like=_is_lock
-)
+MUTEX = ObjectModel(name="mutex", functions=frozenset(_KINDS), engine="mutex", build=_build, looks_like=_is_lock)

@@ -29,13 +29,18 @@ class NoModel(ValueError):
     """No model, or more than one; the message says which could be named."""
 
 
-@cache
-def model_named(name: str) -> Model:
-    """NoModel. `knossos-cas-register` is `cas-register`: elle-cli's names do as well."""
+def plain_name(name: str) -> str:
+    """`knossos-cas-register` is `cas-register`: elle-cli's names do as well. NoModel."""
     plain = next((name.removeprefix(tool) for tool in _TOOLS if name.startswith(tool)), name)
     if plain not in MODELS:
         raise NoModel(f"there is no model {name!r}; there are {', '.join(MODELS)}")
-    module, constant = MODELS[plain]
+    return plain
+
+
+@cache
+def model_named(name: str) -> Model:
+    """NoModel."""
+    module, constant = MODELS[plain_name(name)]
     model: Model = getattr(import_module(f"harness.checker.models.{module}"), constant)
     return model
 

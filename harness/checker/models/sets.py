@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from harness.checker.linearizability.operations import CONTAINS, INSERT, NIL, READ, REMOVE
+from harness.checker.linearizability.operations import CONTAINS, INSERT, READ, REMOVE
 from harness.checker.models.bad_history import Misfit
 from harness.checker.models.model import ABSENT, Found, Question
 from harness.checker.models.objects import ObjectModel, Rows, happened, known
@@ -72,8 +72,10 @@ def _reads_collections(history: Paired) -> bool:
     operations = history.operations
     reads = [o.result for o in operations if o.f == "read" and known(o) and o.result is not None]
     own = any(o.f in ("remove", "contains") for o in operations)
-    return (own or any(o.f == "add" for o in operations)) and (own or bool(reads)) and all(
-        isinstance(found, _COLLECTIONS) for found in reads
+    return (
+        (own or any(o.f == "add" for o in operations))
+        and (own or bool(reads))
+        and all(isinstance(found, _COLLECTIONS) for found in reads)
     )
 
 
