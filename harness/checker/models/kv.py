@@ -7,8 +7,7 @@ is not characters: when all strings that are written end with one and the same c
 cut behind each of these, and a piece is one symbol. Cut so, a concatenation is the concatenation of the pieces, so
 nothing is lost, and a kilobyte is ten symbols.
 
-A key that was never put is nil, or "": both are the same here, unless somebody writes one of them or an initial value
-is asked for.
+A key that was never put is nil, or "": stores differ, so both are the same here, unless an initial value is asked for.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from harness.checker.models.objects import ObjectModel, Rows, happened, known
 from harness.checker.models.register import add as add_to_register
 from harness.history.formats.pairing import Operation, Paired
 
-_NOTHING = (None, "")
-
 
 def _build(rows: Rows, operations: Sequence[Operation], question: Question) -> None:
     initial = None if question.initial is ABSENT else question.initial
-    written = [operation for operation in happened(operations) if operation.f != "get"]
     if any(operation.f == "append" for operation in operations):
         _build_text(rows, operations, initial)
         return
     rows.initial = rows.values.number(initial)
-    same = question.initial is ABSENT and all(operation.value not in _NOTHING for operation in written)
     for operation in operations:
-        nothing = same and operation.f == "get" and operation.result == ""
-        add_to_register(rows, operation._replace(result=None) if nothing else operation)
+        add_to_register(rows, _without_empty(operation) if question.initial is ABSENT else operation)
+
+
+def _without_empty(operation: Operation) -> Operation:
+    value, result = (None if found == "" else found for found in (operation.value, operation.result))
+    return operation._replace(value=value, result=result)
 
 
 def _build_text(rows: Rows, operations: Sequence[Operation], initial: Any) -> None:
