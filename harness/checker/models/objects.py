@@ -89,7 +89,7 @@ class Rows:
         """A state that a search had reached."""
         if isinstance(state, list):
             return "[" + " ".join(shown(self.values.value(symbol)) for symbol in state[:20]) + "]"
-        return shown(self.values.value(state)) if self.values.knows(state) else "a value that nobody read"
+        return shown(self.values.value(state)) if self.values.knows(state) else "one that nobody read"
 
 
 Build = Callable[[Rows, Sequence[Operation], Question], None]  # raises Misfit
@@ -141,6 +141,16 @@ def known(operation: Operation) -> bool:
     return operation.outcome is Outcome.OK
 
 
+def of_key(key: Any) -> str:
+    """How a sentence about one of many objects begins."""
+    return "" if key is None else f"key {shown(key)}: "
+
+
+def numbered(sentence: str, rows: Sequence[Operation]) -> str:
+    """An engine's sentence with the numbers that the history has for its ops."""
+    return _ROW.sub(lambda found: str(rows[int(found[1])].index), sentence)
+
+
 def _judged(objects: list[Rows], question: Question) -> Judgement:
     decided: list[tuple[Rows, Operations, Decision]] = []
     verdicts: set[Verdict] = set()
@@ -185,9 +195,7 @@ def _explained(rows: Rows, operations: Operations, decision: Decision) -> tuple[
         answer = shrink(operations, answer, lambda some: _quickly(rows, some), _SHRINKING.seconds)
     evidence = answer.evidence
     assert evidence is not None
-    which = "" if rows.key is None else f"key {shown(rows.key)}: "
-    numbered = _ROW.sub(lambda found: str(rows.operations[int(found[1])].index), evidence.sentence)
-    sentence = f"{which}{numbered}{_last_states(rows, evidence)}"
+    sentence = of_key(rows.key) + numbered(evidence.sentence, rows.operations) + _last_states(rows, evidence)
     return sentence, tuple(rows.operations[row].index for row in evidence.operations)
 
 

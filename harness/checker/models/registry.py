@@ -21,6 +21,8 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "counter": ("counter", "COUNTER"),
     "queue": ("queue", "QUEUE"),
     "mutex": ("mutex", "MUTEX"),
+    "log": ("log", "LOG"),
+    "epoch": ("epoch", "EPOCH"),
 }  # name -> (module of this package, its constant)
 _TOOLS = ("knossos-", "jepsen-", "elle-")  # as elle-cli prefixes the same names
 
