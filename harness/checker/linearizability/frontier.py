@@ -198,6 +198,8 @@ class Search:
         state: int | list[int] = int(row[0])
         if self._listed:
             node, state = int(row[0]), []
+            if node == kernel.ELSEWHERE:
+                return Configuration(UNSEEN, tuple(int(self._rows[op]) for op in took))
             while node > 0:
                 state.append(int(world.nodes[node, kernel.SYMBOL]))
                 node = int(world.nodes[node, kernel.PARENT])

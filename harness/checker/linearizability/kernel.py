@@ -43,6 +43,7 @@ PARENT, SYMBOL, SIBLING = range(3)  # columns of `nodes`
 
 IMPOSSIBLE = int(np.iinfo(np.int64).min)  # no such step from this state
 NO_ROOM = IMPOSSIBLE + 1  # the tree is full
+ELSEWHERE = -3  # a text that no read can show, whatever is appended to it
 
 
 class World(NamedTuple):
@@ -109,6 +110,25 @@ def walk(nodes: Int64s, heads: Int64s, registers: Int64s, start: int, symbols: I
         node = child(nodes, heads, registers, node, symbol)
         if node < 0:
             return node
+    return node
+
+
+@compiled
+def appended(world: World, state: int, symbols: Int64s) -> int:
+    """The text at `state` and all of these symbols. A text only grows, so one that does not begin anything that was
+    read or written whole (those are in the tree from the start) will never be read: all of them are one state.
+    """
+    nodes, heads = world.nodes, world.heads
+    node = state
+    for symbol in symbols:
+        if node == ELSEWHERE:
+            return ELSEWHERE
+        parent = node
+        node = int(heads[mix(mix(17, parent), symbol) & (len(heads) - 1)])
+        while node >= 0 and (nodes[node, PARENT] != parent or nodes[node, SYMBOL] != symbol):
+            node = int(nodes[node, SIBLING])
+        if node < 0:
+            return ELSEWHERE
     return node
 
 
@@ -199,7 +219,7 @@ def step_on_list(world: World, kind: int, argument: int, result: int, state: int
     if kind == EMPTY:
         return state if state == 0 else IMPOSSIBLE
     symbols = world.symbols[world.starts[argument] : world.starts[argument + 1]]  # APPEND
-    return walk(nodes, heads, registers, state, symbols)
+    return appended(world, state, symbols)
 
 
 @compiled
