@@ -14,7 +14,7 @@ unknown outcome no more than necessary are used). Missing a pair costs time, nev
 
 from __future__ import annotations
 
-from harness.checker.linearizability.compiling import compiled, inlined
+from harness.checker.linearizability.compiling import bare, inlined
 from harness.checker.linearizability.operations import Int64s
 from harness.checker.linearizability.states import mix
 
@@ -70,9 +70,9 @@ def put(links: Int64s, heads: Int64s, registers: Int64s, table: int, chain: int,
     heads[table, chain, place] = (registers[GENERATION] << 31) | (entry + 1)
 
 
-@compiled
+@bare
 def admit(
-    table: int, rows: Int64s, links: Int64s, heads: Int64s, registers: Int64s, masks: Int64s, row: Int64s, idle: bool
+    table: int, rows: Int64s, links: Int64s, heads: Int64s, registers: Int64s, masks: Int64s, row: Int64s, idle: int
 ) -> bool:
     """Keep the row unless one that is as good is there; drop those that it beats. False: no room."""
     must, may = registers[MUST], registers[MAY]
@@ -108,12 +108,15 @@ def admit(
     return True
 
 
-@compiled
-def rechain(rows: Int64s, links: Int64s, heads: Int64s, registers: Int64s, masks: Int64s) -> None:
-    """After `heads` has grown and is empty: find every configuration its new places."""
+@bare
+def rechain(
+    rows: Int64s, links: Int64s, heads: Int64s, registers: Int64s, masks: Int64s, row: Int64s
+) -> None:
+    """After `heads` has grown and is empty: find every configuration its new places. `row`: room for one."""
     last = heads.shape[2] - 1
     for table in (FOUND, EXPLORED):
         for entry in range(registers[USED + table]):
-            row = rows[table, entry]
+            for word in range(len(row)):
+                row[word] = rows[table, entry, word]
             put(links, heads, registers, table, BY_STATE, mix(7, row[0]) & last, entry)
             put(links, heads, registers, table, BY_LIVE, hash_of(row, masks, registers[MUST]) & last, entry)

@@ -98,6 +98,7 @@ def new_world(operations: Operations, initial: int) -> World:
         rows=rows,
         links=np.empty((2, _AT_FIRST, 4), np.int64),
         heads=np.zeros((2, 2, 2 * _AT_FIRST), np.int64),
+        scratch=np.empty((2, width), np.int64),
         tree=tree,
     )
 
@@ -135,16 +136,17 @@ def _name_twins(ops: Int64s, lost: Int64s) -> None:
 
 def _tree(operations: Operations, with_lists: bool) -> Tree:
     room = 64 + len(operations.lists.symbols) + len(operations) if with_lists else 1
-    return rehashed(Tree(np.zeros((room, 3), np.int64), np.empty(0, np.int64), np.ones(1, np.int64), operations.lists))
+    nodes, nothing = np.zeros((room, 3), np.int64), np.empty(0, np.int64)
+    return rehashed(Tree(nodes, nothing, np.ones(1, np.int64), nothing, operations.lists))
 
 
 def _node(tree: Tree, number: int) -> int:
     starts, symbols = tree.lists.starts, tree.lists.symbols
-    return int(walk(tree, 0, symbols[starts[number] : starts[number + 1]]))
+    return int(walk(tree, 0, symbols, starts[number], starts[number + 1]))
 
 
 def rehashed(tree: Tree) -> Tree:
     size = 1 << (2 * len(tree.nodes)).bit_length()
-    tree = tree._replace(heads=np.empty(size, np.int64))
+    tree = tree._replace(heads=np.empty(size, np.int64), scratch=np.empty(len(tree.nodes), np.int64))
     rehash(tree)
     return tree

@@ -118,7 +118,7 @@ class Search:
             return False
         rows, links = (_doubled(array.swapaxes(0, 1)).swapaxes(0, 1).copy() for array in (world.rows, world.links))
         heads = np.zeros((2, 2, 2 * world.heads.shape[2]), np.int64)
-        rechain(rows, links, heads, world.registers, world.masks)
+        rechain(rows, links, heads, world.registers, world.masks, world.scratch[0])
         self._world = world._replace(rows=rows, links=links, heads=heads)
         return True
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.checker.linearizability.compiling import compiled, inlined
+from harness.checker.linearizability.compiling import bare, compiled, inlined
 from harness.checker.linearizability.configurations import (
     BITS,
     BLIND,
@@ -49,6 +49,7 @@ class World(NamedTuple):
     rows: Int64s  # configurations: before the next event; in which the one that completes took effect; on the way there
     links: Int64s
     heads: Int64s
+    scratch: Int64s  # two rows
     tree: Tree
 
 
@@ -174,13 +175,13 @@ def branch(
         here = base[1 + target_word] & target_bit != 0 and may_still != 0 and state == ops[target, ARGUMENT]
         if here or must_still | may_still == 0:  # `here`: where it changes nothing
             row[may + target_word] &= ~target_bit
-            if not admit(FOUND, rows, links, heads, registers, masks, row, False):
+            if not admit(FOUND, rows, links, heads, registers, masks, row, 0):
                 return TABLE_FULL
             row[may + target_word] |= may_still
         idles = satisfied == 0 and (wants == 1 or kind in (WRITE, ADD, APPEND))
         if must_still | may_still == 0 or (idles and registers[CONDITIONAL] == 0):
             continue
-        if not admit(EXPLORED, rows, links, heads, registers, masks, row, idles):
+        if not admit(EXPLORED, rows, links, heads, registers, masks, row, 1 if idles else 0):
             return TABLE_FULL
     return DONE
 
@@ -216,10 +217,10 @@ def sow(
         for place in range(len(row)):
             row[place] = rows[CURRENT, index, place]
         open_still = (row[1 + word] | row[may + word]) & bit != 0
-        if open_still and not admit(EXPLORED, rows, links, heads, registers, masks, row, False):
+        if open_still and not admit(EXPLORED, rows, links, heads, registers, masks, row, 0):
             return False
         row[may + word] &= ~bit
-        if row[1 + word] & bit == 0 and not admit(FOUND, rows, links, heads, registers, masks, row, False):
+        if row[1 + word] & bit == 0 and not admit(FOUND, rows, links, heads, registers, masks, row, 0):
             return False
     return True
 
@@ -277,13 +278,11 @@ def leave(registers: Int64s, ops: Int64s, opened: Int64s, masks: Int64s, number:
     masks[BLIND, word] &= ~bit
 
 
-@compiled
+@bare
 def run(
     tree: Tree, registers: Int64s, events: Int64s, ops: Int64s, opened: Int64s, lost: Int64s, masks: Int64s,
-    rows: Int64s, links: Int64s, heads: Int64s, limit: int,
+    rows: Int64s, links: Int64s, heads: Int64s, base: Int64s, row: Int64s, limit: int,
 ) -> int:
-    base = np.empty(rows.shape[2], np.int64)
-    row = np.empty(rows.shape[2], np.int64)
     while registers[EVENT] < len(events):
         event = events[registers[EVENT]]
         if event >= 0:
@@ -318,4 +317,4 @@ def run(
 def advance(world: World, limit: int) -> int:
     """Go on until the end, a contradiction, `limit` steps in all, or a full array; `registers` hold where it stands."""
     arrays = (world.tree, world.registers, world.events, world.ops, world.opened, world.lost, world.masks)
-    return run(*arrays, world.rows, world.links, world.heads, limit)
+    return run(*arrays, world.rows, world.links, world.heads, world.scratch[0], world.scratch[1], limit)

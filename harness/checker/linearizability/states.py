@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.checker.linearizability.compiling import compiled, inlined
+from harness.checker.linearizability.compiling import bare, inlined
 from harness.checker.linearizability.operations import (
     ACQUIRE,
     ADD,
@@ -45,6 +45,7 @@ class Tree(NamedTuple):
     nodes: Int64s  # the first one is the empty list
     heads: Int64s  # by hash of parent and symbol, the latest of the nodes there
     used: Int64s  # one number: how many nodes there are
+    scratch: Int64s  # room for one list
     lists: Lists  # of the history
 
 
@@ -56,7 +57,7 @@ def mix(seed: int, word: int) -> int:
     return ((mixed * 0x85EBCA6B) >> 13) & 0x7FFFFFFF
 
 
-@compiled
+@bare
 def child(tree: Tree, parent: int, symbol: int) -> int:
     """The list at `parent` and one more symbol."""
     nodes, heads = tree.nodes, tree.heads
@@ -77,7 +78,7 @@ def child(tree: Tree, parent: int, symbol: int) -> int:
     return node
 
 
-@compiled
+@bare
 def rehash(tree: Tree) -> None:
     """After `heads` has grown."""
     nodes, heads = tree.nodes, tree.heads
@@ -88,68 +89,56 @@ def rehash(tree: Tree) -> None:
         heads[place] = node
 
 
-@compiled
-def walk(tree: Tree, start: int, symbols: Int64s) -> int:
-    """The list at `start` and all of these symbols."""
+@bare
+def walk(tree: Tree, start: int, symbols: Int64s, first: int, end: int) -> int:
+    """The list at `start` and symbols[first:end]."""
     node = start
-    for symbol in symbols:
-        node = child(tree, node, symbol)
+    for place in range(first, end):
+        node = child(tree, node, symbols[place])
         if node < 0:
             return node
     return node
 
 
-@compiled
-def change_set(tree: Tree, state: int, kind: int, element: int) -> int:
+@bare
+def contains(tree: Tree, state: int, element: int) -> bool:
     """Sets are sorted lists: numbered by first use, elements mostly come at the end, so this is mostly one step."""
     nodes = tree.nodes
     above = state
     while above > 0 and nodes[above, SYMBOL] > element:
         above = nodes[above, PARENT]
-    there = above > 0 and nodes[above, SYMBOL] == element
-    if kind == CONTAINS:
-        return state if there else -1
-    if there == (kind == INSERT):
+    return above > 0 and nodes[above, SYMBOL] == element
+
+
+@bare
+def change_set(tree: Tree, state: int, kind: int, element: int) -> int:
+    nodes, tail = tree.nodes, tree.scratch
+    if contains(tree, state, element) == (kind == INSERT):
         return state
-    kept = 0
-    node = state
-    while node != above:
-        kept += 1
-        node = nodes[node, PARENT]
-    tail = np.empty(kept, np.int64)
-    node = state
-    while node != above:
+    kept = len(tail)
+    above = state
+    while above > 0 and nodes[above, SYMBOL] > element:
         kept -= 1
-        tail[kept] = nodes[node, SYMBOL]
-        node = nodes[node, PARENT]
-    if kind == INSERT:
-        above = child(tree, above, element)
-        if above < 0:
-            return above
-    else:
+        tail[kept] = nodes[above, SYMBOL]
         above = nodes[above, PARENT]
-    return walk(tree, above, tail)
+    above = child(tree, above, element) if kind == INSERT else int(nodes[above, PARENT])
+    return walk(tree, above, tail, kept, len(tail)) if above >= 0 else above
 
 
-@compiled
+@bare
 def dequeue(tree: Tree, state: int, result: int) -> int:
-    nodes = tree.nodes
+    nodes, rest = tree.nodes, tree.scratch
     if state == 0:
         return IMPOSSIBLE
-    length = 0
+    kept = len(rest)
     node = state
     while nodes[node, PARENT] > 0:
-        length += 1
+        kept -= 1
+        rest[kept] = nodes[node, SYMBOL]
         node = nodes[node, PARENT]
     if result != UNSEEN and nodes[node, SYMBOL] != result:
         return IMPOSSIBLE
-    rest = np.empty(length, np.int64)
-    node = state
-    while length > 0:
-        length -= 1
-        rest[length] = nodes[node, SYMBOL]
-        node = nodes[node, PARENT]
-    return walk(tree, 0, rest)
+    return walk(tree, 0, rest, kept, len(rest))
 
 
 @inlined
@@ -172,14 +161,13 @@ def step(kind: int, argument: int, expected: int, result: int, state: int) -> in
     return state + argument if result in (UNSEEN, state) else IMPOSSIBLE  # FETCH_ADD
 
 
-@compiled
+@bare
 def step_on_list(tree: Tree, kind: int, argument: int, result: int, state: int) -> int:
     """The same where the state is a list. `NO_ROOM`: the tree is full."""
     if kind in (INSERT, REMOVE):
         return change_set(tree, state, kind, argument)
     if kind == CONTAINS:
-        there = change_set(tree, state, kind, argument) >= 0
-        return state if there == (result == 1) else IMPOSSIBLE
+        return state if contains(tree, state, argument) == (result == 1) else IMPOSSIBLE
     if kind == ENQUEUE:
         return child(tree, state, argument)
     if kind == DEQUEUE:
@@ -187,7 +175,7 @@ def step_on_list(tree: Tree, kind: int, argument: int, result: int, state: int) 
     if kind == EMPTY:
         return state if state == 0 else IMPOSSIBLE
     starts = tree.lists.starts  # APPEND
-    return walk(tree, state, tree.lists.symbols[starts[argument] : starts[argument + 1]])
+    return walk(tree, state, tree.lists.symbols, starts[argument], starts[argument + 1])
 
 
 
@@ -210,5 +198,5 @@ def changes_nothing(tree: Tree, kind: int, argument: int, expected: int, state: 
     if kind == ADD:
         return argument == 0
     if kind == INSERT:
-        return change_set(tree, state, CONTAINS, argument) >= 0
-    return kind == REMOVE and change_set(tree, state, CONTAINS, argument) < 0
+        return contains(tree, state, argument)
+    return kind == REMOVE and not contains(tree, state, argument)
