@@ -41,20 +41,26 @@ def bare(function: Callable[P, R]) -> Callable[P, R]:
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """A part of `bare` kernels that is compiled into whatever calls it: handing over a dozen arrays costs, too."""
-    return numba.njit(nogil=True, forceinline=True, _nrt=False)(function)
+    return _njit(function, forceinline=True, _nrt=False)
 
 
 def _cached(function: Callable[P, R], **options: bool) -> Callable[P, R]:
     directory = cache_directory()
     if directory is None:
-        return numba.njit(nogil=True, **options)(function)
+        return _njit(function, **options)
     settings: Any = config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(directory)
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
+        return _njit(function, cache=True, **options)
     finally:
         settings.CACHE_DIR = before
+
+
+def _njit(function: Callable[P, R], **options: bool) -> Callable[P, R]:
+    njit: Any = numba.njit
+    kernel: Callable[P, R] = njit(nogil=True, **options)(function)
+    return kernel
 
 
 @cache

@@ -109,9 +109,7 @@ def admit(
 
 
 @bare
-def rechain(
-    rows: Int64s, links: Int64s, heads: Int64s, registers: Int64s, masks: Int64s, row: Int64s
-) -> None:
+def rechain(rows: Int64s, links: Int64s, heads: Int64s, registers: Int64s, masks: Int64s, row: Int64s) -> None:
     """After `heads` has grown and is empty: find every configuration its new places. `row`: room for one."""
     last = heads.shape[2] - 1
     for table in (FOUND, EXPLORED):

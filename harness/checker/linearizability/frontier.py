@@ -35,7 +35,6 @@ import numpy as np
 from harness.checker.linearizability import kernel
 from harness.checker.linearizability.configurations import CURRENT, MUST, USED, rechain
 from harness.checker.linearizability.encoding import listed, needed, new_world, rehashed
-from harness.checker.linearizability.kernel import World
 from harness.checker.linearizability.operations import (
     NAMES,
     NIL,
@@ -128,7 +127,8 @@ class Search:
         seen = world.events[: int(world.registers[kernel.EVENT])]
         before = [int(op) for op in seen if op >= 0]
         configurations = tuple(
-            self._configuration(world.rows[CURRENT, index]) for index in range(min(_SHOWN, world.registers[USED + CURRENT]))
+            self._configuration(world.rows[CURRENT, index])
+            for index in range(min(_SHOWN, world.registers[USED + CURRENT]))
         )
         name = NAMES[int(operations.kind[failing])]
         count = int(world.registers[USED + CURRENT])
@@ -156,7 +156,8 @@ class Search:
     def _waits(self, row: Int64s, op: int) -> bool:
         """Must or may this operation still take effect?"""
         world = self._world
-        must, word, bit = int(world.registers[MUST]), *world.ops[op, [kernel.WORD, kernel.BIT]].tolist()
+        must = int(world.registers[MUST])
+        word, bit = int(world.ops[op, kernel.WORD]), int(world.ops[op, kernel.BIT])
         return bool(row[1 + must + word] & bit or (world.ops[op, kernel.CERTAIN] and row[1 + word] & bit))
 
 

@@ -22,7 +22,6 @@ from harness.checker.linearizability.configurations import (
     FRESH,
     GENERATION,
     IDLE,
-    MAY,
     MUST,
     MUTATORS,
     USED,
@@ -143,8 +142,18 @@ def available(registers: Int64s, ops: Int64s, row: Int64s, number: int) -> int:
 
 @inlined
 def branch(
-    tree: Tree, registers: Int64s, ops: Int64s, opened: Int64s, lost: Int64s, masks: Int64s,
-    rows: Int64s, links: Int64s, heads: Int64s, base: Int64s, row: Int64s, target: int,
+    tree: Tree,
+    registers: Int64s,
+    ops: Int64s,
+    opened: Int64s,
+    lost: Int64s,
+    masks: Int64s,
+    rows: Int64s,
+    links: Int64s,
+    heads: Int64s,
+    base: Int64s,
+    row: Int64s,
+    target: int,
 ) -> int:
     """Every open or lost operation that may take effect next. `DONE`, or which array is full."""
     may = 1 + registers[MUST]
@@ -208,8 +217,14 @@ def begin(
 
 @inlined
 def sow(
-    registers: Int64s, ops: Int64s, masks: Int64s,
-    rows: Int64s, links: Int64s, heads: Int64s, row: Int64s, target: int,
+    registers: Int64s,
+    ops: Int64s,
+    masks: Int64s,
+    rows: Int64s,
+    links: Int64s,
+    heads: Int64s,
+    row: Int64s,
+    target: int,
 ) -> bool:
     """Those that explain it are found, those that could by another operation are where to begin. False: no room."""
     word, bit, may = ops[target, WORD], ops[target, BIT], 1 + registers[MUST]
@@ -280,8 +295,19 @@ def leave(registers: Int64s, ops: Int64s, opened: Int64s, masks: Int64s, number:
 
 @bare
 def run(
-    tree: Tree, registers: Int64s, events: Int64s, ops: Int64s, opened: Int64s, lost: Int64s, masks: Int64s,
-    rows: Int64s, links: Int64s, heads: Int64s, base: Int64s, row: Int64s, limit: int,
+    tree: Tree,
+    registers: Int64s,
+    events: Int64s,
+    ops: Int64s,
+    opened: Int64s,
+    lost: Int64s,
+    masks: Int64s,
+    rows: Int64s,
+    links: Int64s,
+    heads: Int64s,
+    base: Int64s,
+    row: Int64s,
+    limit: int,
 ) -> int:
     while registers[EVENT] < len(events):
         event = events[registers[EVENT]]
@@ -301,9 +327,7 @@ def run(
             if registers[STEPS] >= limit:
                 return PAUSED
             if links[EXPLORED, registers[CURSOR], DEAD] == 0:
-                status = branch(
-                    tree, registers, ops, opened, lost, masks, rows, links, heads, base, row, target
-                )
+                status = branch(tree, registers, ops, opened, lost, masks, rows, links, heads, base, row, target)
                 if status != DONE:
                     return status
             registers[CURSOR] += 1

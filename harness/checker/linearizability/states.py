@@ -178,8 +178,6 @@ def step_on_list(tree: Tree, kind: int, argument: int, result: int, state: int) 
     return walk(tree, state, tree.lists.symbols, starts[argument], starts[argument + 1])
 
 
-
-
 @inlined
 def after(tree: Tree, kind: int, argument: int, expected: int, result: int, state: int) -> int:
     """The state after one operation on whatever object."""

@@ -75,9 +75,7 @@ def like_etcd(seed: int, *, clients: int = 5, count: int = 80, broken: bool = Fa
             continue
         if row[0] == READ:
             row[3] = state
-        elif row[0] == WRITE:
-            state = int(row[1])
-        elif row[2] == state:
+        elif row[0] == WRITE or row[2] == state:
             state = int(row[1])
         elif row[6]:
             row[0] = CAS_FAILED
