@@ -120,7 +120,8 @@ _ANSWERED = frozenset({"read", "contains", "dequeue", "fetch-and-add"})
 def random_history(rng: random.Random, name: str, most: int = 8) -> list[Op]:
     """Legal, or broken in up to two places; a third of the histories have operations of unknown outcome."""
     shape = OBJECTS[name]
-    state, ops = shape.initial, []
+    state = shape.initial
+    ops: list[Op] = []
     width = rng.choice([0, 1, 2, 4])
     for number in range(rng.randint(1, most)):
         op = shape.draw(rng, state, number)
