@@ -41,7 +41,7 @@ _LEAST_SECONDS = 5.0  # for one object, however many there are
 _STEPS = 10**9
 _BYTES = 2**30
 _FEW = 4  # ops that need no shrinking
-_SHRINKING = Budget(steps=10**6, seconds=0.5)
+_SHRINKING = Budget(steps=10**6, seconds=2.0)
 _ROW = re.compile(r"#(\d+)")
 
 

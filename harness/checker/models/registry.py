@@ -23,6 +23,13 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "mutex": ("mutex", "MUTEX"),
     "log": ("log", "LOG"),
     "epoch": ("epoch", "EPOCH"),
+    "set-full": ("jepsen_rules", "SET_FULL"),
+    "final-set": ("jepsen_rules", "FINAL_SET"),
+    "total-queue": ("jepsen_rules", "TOTAL_QUEUE"),
+    "unique-ids": ("jepsen_rules", "UNIQUE_IDS"),
+    "counter-bounds": ("jepsen_rules", "COUNTER_BOUNDS"),
+    "bank": ("jepsen_rules", "BANK"),
+    "long-fork": ("jepsen_rules", "LONG_FORK"),
 }  # name -> (module of this package, its constant)
 _TOOLS = ("knossos-", "jepsen-", "elle-")  # as elle-cli prefixes the same names
 
