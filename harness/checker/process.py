@@ -29,6 +29,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end_now)
     os.nice(options.nice)
     began = time.monotonic()
+    _compiling.start()
 
     from harness.checker.session import SparkFailed, spark_session
 
@@ -92,6 +94,9 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
 def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from harness.checker.foreign import ERROR, Request, judge_histories
 
+    if _compiling.is_alive():
+        _doing("compiling kernels, which is kept")
+        _compiling.join()
     _doing(f"reading and judging {len(paths)} {'history' if len(paths) == 1 else 'histories'}")
     try:
         yield from judge_histories(spark, paths, Request.from_json(question))
@@ -145,6 +150,16 @@ def _written(path: Path, judged: Any, write: Callable[[Path, Any], None], began:
         "reason": verdict.reason,
         "seconds": round(time.monotonic() - began, 3),
     }
+
+
+def _compile_kernels() -> None:
+    from harness.checker.linearizability.ready import compile_kernels
+
+    with suppress(Exception):  # whoever needs the kernels is told; whoever does not must not be bothered
+        compile_kernels()
+
+
+_compiling = threading.Thread(target=_compile_kernels, daemon=True)
 
 
 def _warm_up(spark: SparkSession) -> None:
