@@ -15,6 +15,7 @@ from harness.checker.serializability.decide import decide
 from harness.checker.serializability.findings import Finding
 from harness.checker.serializability.history import FUNCTIONS, OK, NotATransaction, columns, looks_like
 from harness.checker.serializability.lists import APPEND, Lists
+from harness.checker.serializability.registers import WRITE, Registers
 from harness.history.formats.pairing import Paired
 from reports.verdict import Validity
 
@@ -44,7 +45,11 @@ class Transactional:
             return _bad(problem.sentence, problem.index, len(history.problems))
         transactions = columns(history)
         try:
-            seen = Lists(history, transactions)
+            if self.write == APPEND:
+                seen: Lists | Registers = Lists(history, transactions)
+            else:
+                initial = None if question.initial is ABSENT else question.initial
+                seen = Registers(history, transactions, initial)
         except NotATransaction as error:
             return _bad(str(error), history.operations[error.row].index)
         found = tuple(_found(one, history, not_allowed) for one in decide(seen, transactions))
@@ -71,3 +76,4 @@ def _bad(sentence: str, index: int, count: int = 1) -> Judgement:
 
 
 LIST_APPEND = Transactional("list-append", APPEND)
+RW_REGISTER = Transactional("rw-register", WRITE)

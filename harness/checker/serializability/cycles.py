@@ -8,9 +8,9 @@ What a cycle may consist of, from weak to strong:
 
     G0                  WW
     G1c                 WW, WR
-    G-single-item       WW, WR, and one RW
-    G-nonadjacent-item  WW, WR, RW, no two RW in a row
-    G2-item             WW, WR, RW
+    G-single-item       WW, WR, ORDER, and one RW; or some ORDER and no RW
+    G-nonadjacent-item  WW, WR, ORDER, RW, no two RW in a row
+    G2-item             WW, WR, ORDER, RW
 
 and each of them with orders of processes, or of processes and real time, in it: 15 **cells**. A cell's cycles are the
 strongly connected components of its edges. A component that has a cycle of a weaker cell in it is told there and not
@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.checker.serializability import consistency
-from harness.checker.serializability.graph import ANTI, FREE, LEVEL, WRITES, Bools, Graph, Int64s
+from harness.checker.serializability.graph import ANTI, FREE, LEVEL, ORDER, WRITES, Bools, Graph, Int64s
 from harness.checker.serializability.kernels import components, first_return, successors
 
 G0, G1C, SINGLE, NONADJACENT, G2 = "G0", "G1c", "G-single-item", "G-nonadjacent-item", "G2-item"
@@ -88,7 +88,8 @@ class _Search:
                 allowed = LEVEL[self._kind] <= level
                 calm = allowed & ~ANTI[self._kind]
                 self._plain(level, G0, allowed & WRITES[self._kind])
-                self._plain(level, G1C, calm)
+                self._plain(level, G1C, calm & ~ORDER[self._kind])
+                self._plain(level, SINGLE, calm)
                 self._nonadjacent(level, calm, allowed & ANTI[self._kind])
                 self._plain(level, G2, allowed)
         return list(self._found.values())

@@ -6,7 +6,8 @@
 
 Orders in time are edges too (PROCESS, REALTIME), and so is what they tell about versions: an ORDER edge is a WW edge that
 follows from who read what before whom, and an RW edge can follow from the same. Such an edge counts only where that
-order is asked for: its level.
+order is asked for: its level. And it holds only where nobody reads a version that was replaced before, which is
+G-single-item: a cycle with an ORDER edge in it is nothing weaker.
 
 Nodes are transactions, then **barriers**, which keep the number of edges linear: n transactions that precede m others are
 n edges into a barrier and m FREE edges out of it. A path through barriers is one dependency, that of its first edge.
@@ -28,6 +29,7 @@ FREE, WW, WR, RW, PROCESS, ORDER_PROCESS, RW_PROCESS, REALTIME, ORDER_REALTIME, 
 PLAIN, SESSION, REAL_TIME = range(3)  # levels
 LEVEL = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, 2], np.int8)  # of a kind
 WRITES = np.array([1, 1, 0, 0, 1, 0, 0, 1, 0, 0], bool)  # kinds that G0 may have
+ORDER = np.array([0, 0, 0, 0, 0, 1, 0, 0, 1, 0], bool)
 ANTI = np.array([0, 0, 0, 1, 0, 0, 1, 0, 0, 1], bool)
 
 OPEN = np.iinfo(np.int64).max  # completed: nobody knows

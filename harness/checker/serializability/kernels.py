@@ -105,3 +105,35 @@ def first_return(offsets: Int64s, targets: Int32s, order: Int32s, begins: Int32s
             if reached[ends[i]] >> np.uint64(i - first) & np.uint64(1):
                 return i
     return -1
+
+
+@compiled
+def later_versions(
+    first: Int64s, last: Int64s, own: Int64s, other: Int64s, most: int
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """For each i the places first[i] ... last[i] - 1 but own[i] and other[i] (where they are among these).
+
+    What follows the excluded ones is told by where it begins: (i, place) in the last two results. Of each gap before
+    that, at most so many are told one by one: (i, place) in the first two.
+    """
+    count = len(first)
+    room = 0
+    for i in range(count):
+        room += min(2 * most, max(0, max(own[i], other[i]) - first[i]))
+    one_source, one_place = np.empty(room, np.int64), np.empty(room, np.int64)
+    all_source, all_place = np.empty(count, np.int64), np.empty(count, np.int64)
+    ones, alls = 0, 0
+    for i in range(count):
+        begin = first[i]
+        low, high = min(own[i], other[i]), max(own[i], other[i])
+        for excluded in (low, high):
+            if excluded < begin:
+                continue
+            for place in range(begin, min(excluded, begin + most)):
+                one_source[ones], one_place[ones] = i, place
+                ones += 1
+            begin = excluded + 1
+        if begin < last[i]:
+            all_source[alls], all_place[alls] = i, begin
+            alls += 1
+    return one_source[:ones], one_place[:ones], all_source[:alls], all_place[:alls]
