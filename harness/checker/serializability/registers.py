@@ -315,17 +315,18 @@ class Registers:
         final = final[np.lexsort((last[final], self._key[final]))]
         place = np.full(len(self._key) + 1, -1, np.int64)  # one more for none
         place[final] = np.arange(len(final))
-        width = int(last[final].max()) + 2  # of a register in what follows
-        keys = self._key[final] * width
-        last_of = np.minimum(first, width - 1)
+        earliest = int(last[final].min())
+        width = int(last[final].max()) - earliest + 2  # of a register on the one axis on which all of them lie
+        axis = self._key * width
         read = np.flatnonzero(place[self._read_version] >= 0)
         wrote = self._written(self._read_row[read], self._key[self._read_version[read]])
         version = np.concatenate((self._read_version[read], final))
         source = np.concatenate((self._read_row[read], self._writer[final]))
         kind = np.concatenate((np.full(len(read), RW_REALTIME), np.full(len(final), ORDER_REALTIME)))
         other = np.concatenate((place[wrote], np.full(len(final), -1)))
-        begins = np.searchsorted(keys + last[final], self._key[version] * width + last_of[version], side="right")
-        ends = np.searchsorted(keys, self._key[version] * width, side="right")
+        over = np.clip(first, earliest - 1, earliest + width - 2) - earliest
+        begins = np.searchsorted(axis[final] + last[final] - earliest, axis[version] + over[version], side="right")
+        ends = np.searchsorted(axis[final], axis[version], side="right")
         one, single, many, chain = later_versions(begins, ends, place[version], other, GAP)
         barrier = edges.barriers(len(final))
         numbers = np.arange(len(final), dtype=np.int64)
