@@ -45,6 +45,7 @@ G0, G1C, SINGLE, NONADJACENT, G2 = "G0", "G1c", "G-single-item", "G-nonadjacent-
 SUFFIXES = ("", consistency.PROCESS, consistency.REALTIME)
 _STRENGTH = (G0, G1C, SINGLE, NONADJACENT, G2)
 _EDGES = 2_000_000  # that a search for a short cycle may look at; beyond that the shortest so far will do
+_SHORTEST = 2  # transactions of a cycle
 
 
 class Step(NamedTuple):
@@ -149,7 +150,7 @@ class _Search:
             back = view.path(int(begins[i]), int(ends[i]), budget, best.length - 2)
             if back.edges:
                 best = _Path(back.length + 1, [int(closing[i]), *back.edges])
-            if budget.spent:
+            if budget.spent or best.length == _SHORTEST:
                 break
         if best.edges or not budget.spent:
             return best.edges
@@ -246,7 +247,7 @@ class _View:
         for start in members[~self._barrier[members]].tolist():
             found = self.path(start, start, budget if best.edges else _Budget(NEVER), best.length - 1)
             best = found if found.edges else best
-            if budget.spent:
+            if budget.spent or best.length == _SHORTEST:
                 break
         return best.edges
 

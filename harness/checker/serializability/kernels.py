@@ -156,9 +156,7 @@ def shortest_path(
 
 
 @compiled
-def first_return(
-    offsets: Int64s, targets: Int32s, order: Int32s, place: Int32s, begins: Int32s, ends: Int32s
-) -> int:
+def first_return(offsets: Int64s, targets: Int32s, order: Int32s, place: Int32s, begins: Int32s, ends: Int32s) -> int:
     """The first i for which ends[i] can be reached from begins[i], or -1.
 
     The graph is acyclic where that matters, `order` has its nodes, each before its successors, and `place` says where.

@@ -26,6 +26,7 @@ A value that nobody wrote is told, but not judged: the history may not have begu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,7 +98,9 @@ class Registers:
         """Why a history without violation is not proven valid; empty: it is."""
         for version in np.flatnonzero(self._ambiguous):
             value, key = said(self._versions.value[version]), said(self._keys[self._versions.key[version]])
-            return f"{value} was written to {key} more than once, or was there at the beginning; values have to be unique"
+            return (
+                f"{value} was written to {key} more than once, or was there at the beginning; values have to be unique"
+            )
         return ""
 
     def _gather(self, history: Paired) -> None:
@@ -187,12 +190,14 @@ class Registers:
         self._by_version = np.argsort(self._read_version, kind="stable")
         self._read_from = np.searchsorted(self._read_version[self._by_version], np.arange(len(self._key) + 1))
         follows = _columns(self._follows, 3)
-        sure = self.happened[follows[0]] & (outcome[follows[0]] == OK) & ~self._ambiguous[follows[1]]
+        sure = (outcome[follows[0]] == OK) & ~self._ambiguous[follows[1]] & (follows[1] != follows[2])
         self._follow_row, self._follow_before, self._follow_after = (column[sure] for column in follows)
 
     def _phenomena(self) -> None:
         writer, read = self._writer[self._read_version], self._read_version
-        self._tell_reads("G1a", (writer < 0) & (self._aborted[read] >= 0), "{reader} read {what}, which {writer} wrote, which failed")
+        self._tell_reads(
+            "G1a", (writer < 0) & (self._aborted[read] >= 0), "{reader} read {what}, which {writer} wrote, which failed"
+        )
         middle = self._intermediate[read] & (writer >= 0) & (writer != self._read_row)
         self._tell_reads("G1b", middle, "{reader} read {what}, in the middle of {writer}, which wrote it again")
         nobody = (np.array(self._versions.writer, np.int64)[read] < 0) & (self._aborted[read] < 0) & ~self._start[read]
@@ -379,5 +384,5 @@ class Registers:
         return f"T{self._transactions.operations[row].index}"
 
 
-def _columns(rows: list[tuple[int, ...]], width: int) -> list[Int64s]:
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Int64s]:
     return list(np.array(rows, np.int64).reshape(-1, width).T)

@@ -1,6 +1,6 @@
 """The checker against worlds that have an isolation, and against brute force, for as many histories as wanted.
 
-    KRASH_HISTORIES=1000000 python -m pytest tests/harness/checker/serializability
+KRASH_HISTORIES=1000000 python -m pytest tests/harness/checker/serializability
 """
 
 from __future__ import annotations

@@ -70,7 +70,9 @@ def list_cycles(history: Paired) -> set[str] | None:
     if any(len(set(order)) < len(order) for order in orders.values()):
         return None
     seen = {(key, element) for key, order in orders.items() for element in order}
-    happened = [o for o in history.operations if o.outcome is Outcome.OK or (o.outcome is Outcome.INFO and _writes(o) & seen)]
+    happened = [
+        o for o in history.operations if o.outcome is Outcome.OK or (o.outcome is Outcome.INFO and _writes(o) & seen)
+    ]
     return set(_names(happened, _list_edges(happened, orders)))
 
 

@@ -156,7 +156,9 @@ def play(
                 for _ in range(rng.randint(1, longest)):
                     value += 1
                     reads = rng.random() < 0.5
-                    plan.append((READ, f"k{rng.randrange(keys)}", None) if reads else (write, f"k{rng.randrange(keys)}", value))
+                    plan.append(
+                        (READ, f"k{rng.randrange(keys)}", None) if reads else (write, f"k{rng.randrange(keys)}", value)
+                    )
                 running[process] = one = _Transaction(process, plan, clock)
                 world.begin(one)
             continue
@@ -191,9 +193,7 @@ def play(
     return _history(rng, ended, forgotten)
 
 
-def _history(
-    rng: random.Random, ended: list[tuple[_Transaction, int, Outcome]], forgotten: Forgotten
-) -> Paired:
+def _history(rng: random.Random, ended: list[tuple[_Transaction, int, Outcome]], forgotten: Forgotten) -> Paired:
     ended.sort(key=lambda entry: entry[0].invoked)
     spans = [(one.invoked, completed) for one, completed, _ in ended]
     processes = [one.process for one, _, _ in ended]
@@ -222,7 +222,10 @@ def _recorded(one: _Transaction) -> tuple[Micro, ...]:
 def broken(rng: random.Random, history: Paired) -> Paired:
     """Up to three answers or times changed."""
     operations = list(history.operations)
-    changes: list[Callable[[Operation], Operation]] = [lambda o: _other_answer(rng, o, operations), lambda o: _moved(rng, o)]
+    changes: list[Callable[[Operation], Operation]] = [
+        lambda o: _other_answer(rng, o, operations),
+        lambda o: _moved(rng, o),
+    ]
     for _ in range(rng.randint(1, 3)):
         row = rng.randrange(len(operations))
         operations[row] = rng.choice(changes)(operations[row])
