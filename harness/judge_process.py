@@ -35,7 +35,7 @@ class JudgeProcess:
                     sys.executable,
                     "-m",
                     "harness.checker.process",
-                    *(["--cold"] if self._cold else []),
+                    *(["--cold", "--nice", "0"] if self._cold else []),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=log,

@@ -44,7 +44,7 @@ EXACT: Mapping[str, tuple[Exact, ...]] = {
     "queue": (fifo_queue,),
 }
 _ROUNDS = (10**4, 10**6)  # steps per key before the whole budget
-_EXPLAINING = 1.0  # seconds for looking for less evidence
+_EXPLAINING = 2.0  # seconds for looking for less evidence
 
 
 class Decision(NamedTuple):

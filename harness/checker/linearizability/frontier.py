@@ -38,6 +38,7 @@ from harness.checker.linearizability.encoding import listed, needed, new_world, 
 from harness.checker.linearizability.operations import (
     NAMES,
     NIL,
+    UNSEEN,
     Answer,
     Configuration,
     Evidence,
@@ -45,7 +46,7 @@ from harness.checker.linearizability.operations import (
     Operations,
     Spent,
 )
-from harness.checker.linearizability.states import PARENT, SYMBOL
+from harness.checker.linearizability.states import ELSEWHERE, PARENT, SYMBOL
 
 ENGINE = "frontier"
 _SLICE = 2_000_000  # steps between two looks at the clock
@@ -146,6 +147,8 @@ class Search:
         state: int | list[int] = int(row[0])
         if listed(self._operations):
             node, state = int(row[0]), []
+            if node == ELSEWHERE:
+                return Configuration(UNSEEN, tuple(int(self._rows[op]) for op in took))
             while node > 0:
                 state.append(int(world.tree.nodes[node, SYMBOL]))
                 node = int(world.tree.nodes[node, PARENT])

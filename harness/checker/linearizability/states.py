@@ -39,6 +39,7 @@ PARENT, SYMBOL, SIBLING = range(3)  # columns of `nodes`
 
 IMPOSSIBLE = int(np.iinfo(np.int64).min)  # no such step from this state
 NO_ROOM = IMPOSSIBLE + 1  # the tree is full
+ELSEWHERE = -3  # a text that no read can show, whatever is appended to it
 
 
 class Tree(NamedTuple):
@@ -97,6 +98,25 @@ def walk(tree: Tree, start: int, symbols: Int64s, first: int, end: int) -> int:
         node = child(tree, node, symbols[place])
         if node < 0:
             return node
+    return node
+
+
+@bare
+def append(tree: Tree, state: int, symbols: Int64s, first: int, end: int) -> int:
+    """The text at `state` and symbols[first:end]. A text only grows, so one that does not begin anything that was read or
+    written whole (those are in the tree from the start) will never be read: all of them are one state.
+    """
+    nodes, heads = tree.nodes, tree.heads
+    node = state
+    for place in range(first, end):
+        if node == ELSEWHERE:
+            return ELSEWHERE
+        parent, symbol = node, symbols[place]
+        node = int(heads[mix(mix(17, parent), symbol) & (len(heads) - 1)])
+        while node >= 0 and (nodes[node, PARENT] != parent or nodes[node, SYMBOL] != symbol):
+            node = int(nodes[node, SIBLING])
+        if node < 0:
+            return ELSEWHERE
     return node
 
 
@@ -175,7 +195,7 @@ def step_on_list(tree: Tree, kind: int, argument: int, result: int, state: int) 
     if kind == EMPTY:
         return state if state == 0 else IMPOSSIBLE
     starts = tree.lists.starts  # APPEND
-    return walk(tree, state, tree.lists.symbols, starts[argument], starts[argument + 1])
+    return append(tree, state, tree.lists.symbols, starts[argument], starts[argument + 1])
 
 
 @inlined

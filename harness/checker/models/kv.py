@@ -3,16 +3,18 @@
     {:f :put :key "a" :value "x"}   {:f :append :key "a" :value "y"}   {:f :get :key "a" :value nil} -> ok "xy"
 
 Without appends each key is a register. With them its state is a string, and a search decides. What a search compares
-is not characters: when all strings that are written end with one and the same character ("x 0 1 y"), every string is
-cut behind each of these, and a piece is one symbol. Cut so, a concatenation is the concatenation of the pieces, so
-nothing is lost, and a kilobyte is ten symbols.
+is not characters, if that can be avoided: when no string that was written begins with another one, a concatenation of
+them can be taken apart in one way only, so two of them are equal iff the sequences of their parts are. Then each part
+is one symbol, however long; what a get found and cannot be taken apart so is a symbol that nobody wrote.
 
 A key that was never put is nil, or "": stores differ, so both are the same here, unless an initial value is asked for.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from harness.checker.linearizability.operations import APPEND, NIL, READ, WRITE
@@ -67,15 +69,27 @@ class _Cut:
 
     def __init__(self, rows: Rows, written: Sequence[str]) -> None:
         self._number = rows.values.number
-        ends = {text[-1] for text in written if text}
-        self._end = ends.pop() if len(ends) == 1 else None
+        self._parts = sorted({text for text in written if text})
+        self._longest = max(map(len, self._parts), default=0)
+        self._unambiguous = not any(later.startswith(earlier) for earlier, later in pairwise(self._parts))
 
     def __call__(self, text: str) -> list[int]:
-        if self._end is None:
+        if not self._unambiguous:
             return [self._number(character) for character in text]
-        *whole, rest = text.split(self._end)
-        pieces = [piece + self._end for piece in whole] + ([rest] if rest else [])
-        return [self._number(piece) for piece in pieces]
+        symbols = []
+        at = 0
+        while at < len(text):
+            part = self._part_at(text, at)
+            symbols.append(self._number(part))
+            at += len(part)
+        return symbols
+
+    def _part_at(self, text: str, at: int) -> str:
+        """What was written and is found there, or else all the rest. What sorts right before a string is its beginning."""
+        ahead = text[at : at + self._longest]
+        place = bisect_right(self._parts, ahead) - 1
+        found = place >= 0 and text.startswith(self._parts[place], at)
+        return self._parts[place] if found else text[at:]
 
 
 def _has_gets(history: Paired) -> bool:

@@ -32,6 +32,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "long-fork": ("jepsen_rules", "LONG_FORK"),
 }  # name -> (module of this package, its constant)
 _TOOLS = ("knossos-", "jepsen-", "elle-")  # as elle-cli prefixes the same names
+_JEPSENS_OWN = {"jepsen-set": "final-set", "jepsen-counter": "counter-bounds"}  # where ours ask for linearizability
 
 
 class NoModel(ValueError):
@@ -40,7 +41,8 @@ class NoModel(ValueError):
 
 def plain_name(name: str) -> str:
     """`knossos-cas-register` is `cas-register`: elle-cli's names do as well. NoModel."""
-    plain = next((name.removeprefix(tool) for tool in _TOOLS if name.startswith(tool)), name)
+    without_tool = next((name.removeprefix(tool) for tool in _TOOLS if name.startswith(tool)), name)
+    plain = _JEPSENS_OWN.get(name, without_tool)
     if plain not in MODELS:
         raise NoModel(f"there is no model {name!r}; there are {', '.join(MODELS)}")
     return plain

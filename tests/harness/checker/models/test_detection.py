@@ -51,6 +51,7 @@ def test_a_named_model_that_does_not_fit_says_where(tmp_path: Path) -> None:
 
 def test_names_of_elle_cli_are_known() -> None:
     assert model_named("knossos-cas-register") is model_named("cas-register")
+    assert model_named("jepsen-counter") is model_named("counter-bounds")
     with pytest.raises(NoModel, match="quantum"):
         model_named("quantum")
 

@@ -105,7 +105,7 @@ def test_values_may_be_anything(file: Path) -> None:
 
 
 def test_an_element_twice_in_a_set_is_an_anomaly_of_its_own(file: Path) -> None:
-    answer = judge(file, "0 invoke add 1", "0 ok add 1", "1 invoke read nil", "1 ok read [1 1]")
+    answer = judge(file, "0 invoke add 1", "0 ok add 1", "1 invoke read nil", "1 ok read [1 1]", model="set")
     assert (answer["verdict"], types(answer)) == ("invalid", ["duplicate-elements"])
     assert answer["anomalies"][0]["sentence"] == "read 2 found 1 2 times"
 

@@ -47,6 +47,7 @@ def legal(ops: list[Op], name: str) -> bool:
         ("queue", "queue"),
         ("unique-queue", "queue"),
         ("text", "kv"),
+        ("code", "kv"),
         ("register", "kv"),
     ],
 )
