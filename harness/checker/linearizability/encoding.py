@@ -2,7 +2,7 @@
 
 Lost operations (of unknown outcome) that observe go: nobody saw what they would have seen. Values that no read returns
 and no compare-and-set expects cannot be told apart: one number for all of them; and lost writes of such a value go,
-unless a failed compare-and-set might want one.
+unless a failed compare-and-set might want one. Nor are more identical lost writes kept than can be of use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,25 @@ def needed(operations: Operations) -> npt.NDArray[np.bool_]:
     kept = ~(lost & _OBSERVES[operations.kind])
     if operations.only(READ, WRITE, CAS) and not listed(operations):
         kept &= ~lost | np.isin(operations.argument, _watched(operations.kind, operations.expected, operations.result))
+        kept[_superfluous(operations, np.flatnonzero(lost & kept))] = False
     return kept
+
+
+def _superfluous(operations: Operations, lost: Int64s) -> Int64s:
+    """Of identical lost writes no more are needed than there are operations of known outcome.
+
+    Between two of those, lost ones only lead from one value to another; a way there that comes twice by the same
+    operation has a detour.
+    """
+    most = int(operations.certain.sum())
+    if len(lost) <= most:
+        return lost[:0]
+    columns = [operations.invoked, operations.expected, operations.argument, operations.kind]
+    order = lost[np.lexsort([column[lost] for column in columns])]
+    alike = np.stack([column[order] for column in columns[1:]])
+    starts = np.concatenate(([True], (alike[:, 1:] != alike[:, :-1]).any(axis=0)))
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
+    return order[np.arange(len(order)) - first >= most]
 
 
 def _watched(kind: Int64s, expected: Int64s, result: Int64s) -> Int64s:

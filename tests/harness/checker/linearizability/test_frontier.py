@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from harness.checker.linearizability.decide import decide
 from harness.checker.linearizability.frontier import Budget, Search, search
-from harness.checker.linearizability.operations import Operations
+from harness.checker.linearizability.operations import READ, Operations
 from harness.checker.linearizability.shrink import shrink
 from tests.harness.checker.linearizability.agreement import assert_agreement, assert_contradictory
 from tests.harness.checker.linearizability.brute_force import Op, linearizable
@@ -28,13 +31,35 @@ def test_shrunk_evidence_is_still_a_contradiction(name: str) -> None:
         operations, initial = encode(ops), initial_code(name)
         found = search(operations, initial)
         if found.verdict == "illegal":
-            smaller = shrink(operations, found, lambda some, initial=initial: search(some, initial))  # type: ignore[misc]
+            smaller = shrink(operations, found, search, initial)
             assert_contradictory(ops, OBJECTS[name].initial, smaller)
             assert smaller.evidence is not None
             assert found.evidence is not None
             assert set(smaller.evidence.operations) <= set(found.evidence.operations)
             shrunk += len(smaller.evidence.operations) < len(found.evidence.operations)
     assert shrunk > 10
+
+
+@pytest.mark.parametrize("count", [50, 2000])
+def test_of_a_long_history_whose_values_come_again_and_again_two_operations_are_left(count: int) -> None:
+    """Weakened, the old writes would explain everything; what had completed long before is forgotten instead."""
+    legal = bulk_register(count, 3, unique=False, cas=0.5)
+    last = int(np.argmax(np.where((legal.kind == READ) & (legal.completed < 80 * count), legal.invoked, -1)))
+    result = legal.result.copy()
+    few = []
+    for value in range(5):
+        result[last] = value
+        broken = replace(legal, result=result)
+        answer = decide("cas-register", broken).answer
+        if answer.verdict == "illegal":
+            assert answer.evidence is not None
+            assert answer.evidence.operations[0] == last or count > 50
+            few.append(len(answer.evidence.operations))
+            rows = sorted(answer.evidence.operations)
+            for initial in range(5):
+                assert search(broken.take(rows), initial).verdict == "illegal"
+    assert len(few) >= 2
+    assert max(few) <= 4
 
 
 def _stale() -> Operations:
