@@ -8,7 +8,10 @@ import pytest
 
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection, Protections
-from nodes.reference.simulation.quorum import Mix, Scenario, run
+from nodes.reference.raft.messages import Request, Response
+from nodes.reference.raft.wire import request_from_kafka, request_to_kafka, response_from_kafka, response_to_kafka
+from nodes.reference.simulation.quorum import Mix, Quorum, Scenario, live, run
+from tests.nodes.reference.raft.test_wire import through_bytes
 
 SEEDS = 1_000
 CUTS: Mix = {"isolate": 1}
@@ -52,6 +55,21 @@ def test_the_same_seed_gives_the_same_history() -> None:
 def test_a_recorded_run_is_the_same_run() -> None:
     recorded, plain = run(7, record=True), run(7)
     assert recorded._replace(history=b"") == plain
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_on_kafkas_wire_it_is_the_same_run(seed: int) -> None:
+    """Every message is encoded as Kafka's and decoded again on its way."""
+    quorum = Quorum(seed, Scenario(), record=True)
+    quorum.world.network.translate = through_kafka
+    assert live(quorum) == run(seed, record=True)
+
+
+def through_kafka(message: object) -> object:
+    if isinstance(message, Request):
+        return request_from_kafka(through_bytes(request_to_kafka(message)))
+    assert isinstance(message, Response)
+    return response_from_kafka(through_bytes(response_to_kafka(message, cluster_id="simulated")))
 
 
 @pytest.mark.parametrize("protection", DEFECTS, ids=lambda protection: protection.value)
