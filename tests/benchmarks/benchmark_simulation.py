@@ -2,7 +2,7 @@
 
 Three voters and three observers with Kafka's timeouts: with nothing to do, with five and with twenty appends a second; then the faulty
 life that the tests give a quorum (tests/nodes/reference/simulation/test_quorum.py). CPU time, not wall time, so that it says what one
-core can do whatever else the machine is doing; a busy neighbour on the same core still halves it. Twenty appends a second are only reported.
+core can do whatever else the machine is doing; a busy neighbour still halves it. Twenty appends a second are only reported.
 
     python -m pytest -s tests/benchmarks/benchmark_simulation.py
 """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -50,6 +53,22 @@ def test_the_same_seed_gives_the_same_history() -> None:
     assert len(first.history) > 100_000
     assert first == second
     assert first.history != other.history
+
+
+def test_the_order_of_sets_is_not_in_it() -> None:
+    """Python orders sets of strings anew in each process."""
+    program = f"import hashlib; from {run.__module__} import run; print(hashlib.sha256(run(7, record=True).history).hexdigest())"
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(seen) == 1
 
 
 def test_a_recorded_run_is_the_same_run() -> None:
