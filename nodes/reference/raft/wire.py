@@ -1,7 +1,7 @@
 """The quorum's messages as Kafka's: what a real network sends in their place, and what it makes of those it gets.
 
 The partition is `__cluster_metadata`-0. Vote, BeginQuorumEpoch, EndQuorumEpoch and FetchSnapshot have version 0, DescribeQuorum 1, Fetch
-12: the first of each that has all that KIP-595 and KIP-630 need. DescribeQuorum has no place for KIP-642's target voters, so they stay here.
+12: the first of each that has all that KIP-595 and KIP-630 need. DescribeQuorum has no place for KIP-642's target voters: they stay here.
 
     request_to_kafka(VoteRequest("k", epoch=3, candidate_id=2, last_epoch=2, last_offset=17))      kio's VoteRequest
     request_from_kafka(vote)                                                                       the same again

@@ -37,6 +37,7 @@ class SimulatedNetwork:
     def __init__(self, loop: SimulatedLoop, random: Random, delivered: Delivered | None = None) -> None:
         self.loop = loop
         self.trouble = Trouble()
+        self.translate: Callable[[object], object] = lambda message: message  # as by encoding and decoding it
         self._random = random
         self._delivered = delivered
         self._cuts: set[tuple[str, str]] = set()
@@ -188,9 +189,10 @@ class Link:
             if not response.done():
                 response.set_exception(Disconnected(f"the connection to {self.server_host} is gone"))
 
-    def _put(self, request: object, response: asyncio.Future[object] | None) -> None:
+    def _put(self, asked: object, response: asyncio.Future[object] | None) -> None:
         if self.closed or self.server is None:
             raise Disconnected(f"the connection to {self.server_host} is gone")
+        request = self._network.translate(asked)
 
         def arrive() -> None:
             self._waiting.append((request, response))
@@ -211,7 +213,9 @@ class Link:
                 self._answer(response, answer)
         self._serving = False
 
-    def _answer(self, response: asyncio.Future[object], answer: object) -> None:
+    def _answer(self, response: asyncio.Future[object], answered: object) -> None:
+        answer = self._network.translate(answered)
+
         def arrive() -> None:
             if not response.done():
                 response.set_result(answer)

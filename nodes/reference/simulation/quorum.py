@@ -253,7 +253,11 @@ class Quorum:
 
 def run(seed: int, scenario: Scenario = Scenario(), *, record: bool = False) -> Outcome:
     """One life of a quorum. Ends at the first violation."""
-    quorum = Quorum(seed, scenario, record=record)
+    return live(Quorum(seed, scenario, record=record))
+
+
+def live(quorum: Quorum) -> Outcome:
+    scenario = quorum.scenario
     world, random = quorum.world, quorum.world.random("schedule")
     for fault in schedule(scenario, random):
         world.after(fault.at, partial(quorum.hit, fault))

@@ -1,4 +1,4 @@
-"""Nothing in the reference cluster reaches for the outside: clock, network, disk and randomness are passed in (nodes/reference/environment.py).
+"""Nothing in the reference cluster reaches for the outside: clock, network, disk and randomness are passed in (its environment.py).
 
 Walks the source of every module. Three circles: the pure cores import no asyncio either; shells use asyncio, but not those parts of it that
 wait by a clock or open sockets; `PROCESS` are the modules that are the real world, where there are any.
@@ -17,15 +17,29 @@ REAL_WORLD: frozenset[str] = frozenset()  # modules that make real environments,
 SHELLS = frozenset({"raft/replica.py"})
 SIMULATION = "simulation/"
 
-OUTSIDE = frozenset(
-    "time datetime secrets uuid socket ssl select selectors os io.open pathlib shutil tempfile mmap fcntl signal subprocess threading"
-    " multiprocessing concurrent queue sched http urllib uvloop".split()
-)
+OUTSIDE = {
+    *(
+        "time",
+        "datetime",
+        "secrets",
+        "uuid",
+        "socket",
+        "ssl",
+        "select",
+        "selectors",
+        "os",
+        "pathlib",
+        "shutil",
+        "tempfile",
+    ),
+    *("mmap", "fcntl", "signal", "subprocess", "threading", "multiprocessing", "concurrent", "queue", "sched", "http"),
+    *("urllib", "uvloop"),
+}
 TYPE_ONLY = {"random": {"Random"}}
-ASYNCIO_BY_ITSELF = frozenset(
-    "sleep timeout timeout_at wait_for open_connection start_server open_unix_connection start_unix_server to_thread run"
-    " create_subprocess_exec create_subprocess_shell new_event_loop".split()
-)
+ASYNCIO_BY_ITSELF = {
+    *("sleep", "timeout", "timeout_at", "wait_for", "open_connection", "start_server", "open_unix_connection"),
+    *("start_unix_server", "to_thread", "run", "create_subprocess_exec", "create_subprocess_shell", "new_event_loop"),
+}
 
 
 def modules() -> list[str]:

@@ -51,6 +51,8 @@ from nodes.reference.raft.messages import (
 from nodes.reference.raft.replication import divergence, majority_end, truncation_point
 from nodes.reference.raft.roles import Candidate, Follower, Leader, RaftConfig, Resigned, Unattached, Voted
 
+NEW = ElectionState()
+EMPTY = OffsetAndEpoch(0, 0)
 CONFIG = RaftConfig(cluster_id="k", voters=Voters((1, 2, 3)))
 E = TypeVar("E", bound=Effect)
 
@@ -59,7 +61,7 @@ def node(
     node_id: int = 1,
     *,
     epochs: tuple[int, ...] = (),
-    election: ElectionState = ElectionState(),
+    election: ElectionState = NEW,
     protections: Protections = ALL_ON,
 ) -> Raft:
     """`epochs`: of the records that its log has, one batch each."""
@@ -80,7 +82,7 @@ def ask(raft: Raft, request: Request, now: int = 0) -> list[Effect]:
     return raft.handle(now, Asked(1, request))
 
 
-def vote(raft: Raft, epoch: int, candidate: int, last: OffsetAndEpoch = OffsetAndEpoch(0, 0)) -> VoteResponse:
+def vote(raft: Raft, epoch: int, candidate: int, last: OffsetAndEpoch = EMPTY) -> VoteResponse:
     response = only(ask(raft, VoteRequest("k", epoch, candidate, last.epoch, last.offset)), Respond).response
     assert isinstance(response, VoteResponse)
     return response
@@ -353,7 +355,8 @@ class TestFollower:
         voters = leader.log.voters_before(4)
         kept = leader.handle(now, SnapshotTaken(Snapshot(OffsetAndEpoch(4, 2), voters, (b"state",) * 9)))
         assert not only(kept, StoreSnapshot).whole
-        raft = Raft(3, RaftConfig(cluster_id="k", voters=CONFIG.voters, snapshot_max_bytes=50), ALL_ON, Random(1), MetadataLog(CONFIG.voters), ElectionState())  # fmt: skip
+        pieces_of_50 = RaftConfig(cluster_id="k", voters=CONFIG.voters, snapshot_max_bytes=50)
+        raft = Raft(3, pieces_of_50, ALL_ON, Random(1), MetadataLog(CONFIG.voters), NEW)
         raft.start(0)
         request: Request = follows(raft, 1, leader.epoch)
         pieces = 0
@@ -394,7 +397,7 @@ class TestObserver:
 
 def test_voters_come_from_the_log_and_go_with_it() -> None:
     """KIP-642: the newest assignment counts at once; truncating it brings back the one before."""
-    raft, now = elected()
+    raft, _ = elected()
     log = raft.log
     log.append(Batch(log.end_offset, 1, 0, control=Voters((1, 2), (1, 2))))
     assert log.voters == Voters((1, 2), (1, 2))

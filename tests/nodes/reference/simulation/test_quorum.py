@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
 
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection, Protections
-from nodes.reference.simulation.quorum import Mix, Scenario, run
+from nodes.reference.raft.messages import Request, Response
+from nodes.reference.raft.wire import request_from_kafka, request_to_kafka, response_from_kafka, response_to_kafka
+from nodes.reference.simulation.quorum import Mix, Quorum, Scenario, live, run
+from tests.nodes.reference.raft.test_wire import through_bytes
 
 SEEDS = 1_000
 CUTS: Mix = {"isolate": 1}
@@ -49,9 +55,40 @@ def test_the_same_seed_gives_the_same_history() -> None:
     assert first.history != other.history
 
 
+def test_the_order_of_sets_is_not_in_it() -> None:
+    """Python orders sets of strings anew in each process."""
+    program = f"import hashlib; from {run.__module__} import run; print(hashlib.sha256(run(7, record=True).history).hexdigest())"
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(seen) == 1
+
+
 def test_a_recorded_run_is_the_same_run() -> None:
     recorded, plain = run(7, record=True), run(7)
     assert recorded._replace(history=b"") == plain
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_on_kafkas_wire_it_is_the_same_run(seed: int) -> None:
+    """Every message is encoded as Kafka's and decoded again on its way."""
+    quorum = Quorum(seed, Scenario(), record=True)
+    quorum.world.network.translate = through_kafka
+    assert live(quorum) == run(seed, record=True)
+
+
+def through_kafka(message: object) -> object:
+    if isinstance(message, Request):
+        return request_from_kafka(through_bytes(request_to_kafka(message)))
+    assert isinstance(message, Response)
+    return response_from_kafka(through_bytes(response_to_kafka(message, cluster_id="simulated")))
 
 
 @pytest.mark.parametrize("protection", DEFECTS, ids=lambda protection: protection.value)
