@@ -54,12 +54,16 @@ class Machine:
         return leader is not None and leader.epoch == epoch
 
 
-@dataclass
+@dataclass(eq=False)
 class Message:
     """Something on its way. `deliver` returns nothing; losing it is never calling that."""
 
     what: str
     deliver: Callable[[], None]
+
+    @property
+    def of_fetch(self) -> bool:
+        return " -> " in self.what
 
 
 class Cluster:
@@ -70,7 +74,7 @@ class Cluster:
         self.protections = protections
         self.now = SECOND
         self.trace: list[str] = []
-        self.machines = {id: Machine(id, LoneDisk(id)) for id in BROKERS}
+        self.machines = {id: Machine(id, LoneDisk(self.choose(256))) for id in BROKERS}
         self.messages: list[Message] = []
         self.epochs = 100  # the next broker epoch
         self.view = PartitionView(replicas=BROKERS, isr=frozenset(BROKERS), leader=1, leader_epoch=0, partition_epoch=0)
@@ -318,7 +322,7 @@ class Cluster:
             down = machine.partition is None and self.registered[machine.id].fenced
             if down and machine.id not in self.view.isr:
                 self.note(f"replace the disk of {machine.id}")
-                machine.disk, machine.checkpoint = LoneDisk(machine.id), 0
+                machine.disk, machine.checkpoint = LoneDisk(self.choose(256)), 0
                 return
 
     def follow_metadata(self) -> None:
@@ -361,11 +365,12 @@ class Cluster:
             self.send_fetch(machine)
 
     def exchange(self) -> None:
-        """A fetch and its answer, with nothing between."""
-        before = len(self.messages)
+        """A fetch and its answer, with nothing between. What the leader asks of the controller is slower."""
+        before = list(self.messages)
         self.fetch()
-        while len(self.messages) > before:
-            self.messages.pop(before).deliver()
+        while fresh := [message for message in self.messages if message not in before and message.of_fetch]:
+            self.messages.remove(fresh[0])
+            fresh[0].deliver()
 
     def send_fetch(self, machine: Machine) -> None:
         follower = machine.partition
