@@ -32,7 +32,7 @@ What can be known of ownership, and what cannot:
   `protocol` says which it is.
 * An assignment is complete: of the eager protocols each assign op replaces what the member had. With the cooperative
   protocol an assign op has only what is new, and the member keeps, in the new generation too, what it had and was not
-  told to revoke; an assign op without rows (`count` 0 in `ops`) may stand for "as before".
+  told to revoke; an assign op without rows here may stand for "as before".
 * A member surely believes that it owns a partition from the completion of its assign until the invocation of the revoke
   or lost that names it, or until its client's last op if it was killed. That two members believe so at one time is no
   violation by itself: one that was paused or cut off for longer than its session timeout goes on believing until it hears
