@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, Producer
 
 if TYPE_CHECKING:
-    from workloads.settings import Settings
+    from workloads.settings import ClientSettings, ProducerSettings
 
 CLOSE_S = 3.0
 LOG = logging.getLogger("krash.clients")
 
 
-def new_producer(bootstrap: str, client: str, settings: Settings, on_error: Callable[[KafkaError], None]) -> Producer:
+def new_producer(
+    bootstrap: str, client: str, settings: ProducerSettings, on_error: Callable[[KafkaError], None]
+) -> Producer:
     config = producer_config(bootstrap, client, settings) | {"error_cb": on_error}
     return Producer(config, logger=LOG)
 
 
-def producer_config(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def producer_config(bootstrap: str, client: str, settings: ProducerSettings) -> dict[str, Any]:
     one_by_one = settings.in_flight == 1
     linger_ms = settings.linger_ms if settings.linger_ms is not None else (0 if one_by_one else 5)
     return {
@@ -50,7 +52,7 @@ def new_consumer(config: Mapping[str, Any], on_error: Callable[[KafkaError], Non
     return Consumer({**config, "error_cb": on_error or _log_error}, logger=LOG)
 
 
-def consumer_config(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def consumer_config(bootstrap: str, client: str, settings: ClientSettings) -> dict[str, Any]:
     """Positions never move silently: an offset that is gone is an error, so that the reader can say so in the
     history."""
     return {
@@ -71,7 +73,7 @@ def consumer_config(bootstrap: str, client: str, settings: Settings) -> dict[str
     }
 
 
-def drain_config(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def drain_config(bootstrap: str, client: str, settings: ClientSettings) -> dict[str, Any]:
     return {
         **consumer_config(bootstrap, client, settings),
         "enable.auto.commit": False,
@@ -91,7 +93,7 @@ def close(client: Producer | Consumer, within_s: float = CLOSE_S) -> bool:
     return not closing.is_alive()
 
 
-def _common(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def _common(bootstrap: str, client: str, settings: ClientSettings) -> dict[str, Any]:
     return {
         "bootstrap.servers": bootstrap,
         "client.id": client,
