@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, Producer
 
 if TYPE_CHECKING:
-    from workloads.settings import ClientSettings, ProducerSettings
+    from workloads.settings import ClientSettings, ProducerSettings, TransactionSettings
 
 CLOSE_S = 3.0
 LOG = logging.getLogger("krash.clients")
@@ -44,6 +44,25 @@ def producer_config(bootstrap: str, client: str, settings: ProducerSettings) -> 
         "request.timeout.ms": settings.request_timeout_ms,
         "queue.buffering.max.messages": max(2 * settings.in_flight, 1000),
         "queue.buffering.max.kbytes": 1 << 20,
+        **settings.producer_config,
+    }
+
+
+def transactional_config(
+    bootstrap: str, client: str, settings: TransactionSettings, transactional_id: str
+) -> dict[str, Any]:
+    return {
+        **_common(bootstrap, client, settings),
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": settings.transaction_timeout_ms,
+        "acks": settings.acks,
+        "enable.idempotence": settings.idempotence,
+        "max.in.flight.requests.per.connection": settings.requests_in_flight,
+        "linger.ms": settings.linger_ms or 0,
+        "batch.size": settings.batch_bytes,
+        "retries": settings.retries,
+        "delivery.timeout.ms": settings.delivery_timeout_ms,
+        "request.timeout.ms": settings.request_timeout_ms,
         **settings.producer_config,
     }
 

@@ -29,7 +29,7 @@ from workloads.membership import Membership, Place
 from workloads.op import OpKind, Outcome, Phase
 from workloads.outcomes import error_name
 from workloads.sender import Sender
-from workloads.settings import GroupSettings
+from workloads.settings import ClientSettings, GroupSettings
 from workloads.worker import Actor, Counts, run_actors
 from workloads.workload import ClientContext, Positions
 
@@ -137,7 +137,7 @@ class Member:
             self._processed.clear()
 
 
-def note_committed(context: ClientContext, settings: GroupSettings, group: str) -> None:
+def note_committed(context: ClientContext, settings: ClientSettings, group: str) -> None:
     """Ask a group for its committed offsets in all partitions, as somebody who is no member of it."""
     recorder, client = context.recorder, f"{context.client}.g-{group}"
     places = [TopicPartition(topic.name, number) for topic in context.topics for number in range(topic.partitions)]

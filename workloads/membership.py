@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, KafkaException, Message, TopicPartition
@@ -154,6 +154,10 @@ class Membership:
         self.reached |= kept
         self._move(kept)
         self._note_assigned(self.standing())
+
+    def lose(self, places: Iterable[Place]) -> None:
+        """Nobody knows whether what was read there counts: the next poll goes on where the group has committed."""
+        self._astray.update(places)
 
     def leave(self) -> bool:
         """Give everything up and say so to the group. False when that took too long."""

@@ -140,6 +140,9 @@ COMMITS: tuple[Row, ...] = (
     _refused("FENCED_INSTANCE_ID", "another member has the instance id, which is checked before the write (KIP-345)"),
     _refused("FENCED_MEMBER_EPOCH", "the member was fenced, which is checked before the write (KIP-848)"),
     _refused("STALE_MEMBER_EPOCH", "the member's epoch is checked before the write (KIP-848)"),
+    _refused(
+        "COORDINATOR_LOAD_IN_PROGRESS", "a coordinator that is still reading what it is to coordinate writes nothing"
+    ),
     _refused("GROUP_ID_NOT_FOUND", "there is no such group, which is checked before the write"),
     _refused("INVALID_GROUP_ID", "the request is turned down as a whole"),
     _refused("GROUP_AUTHORIZATION_FAILED", "permissions are checked first of all"),
@@ -164,7 +167,6 @@ COMMITS: tuple[Row, ...] = (
         "NOT_COORDINATOR", "also the answer when the coordinator wrote and was deposed while it waited for followers"
     ),
     _unknown("COORDINATOR_NOT_AVAILABLE", "also the answer when the write waited for followers in vain"),
-    _unknown("COORDINATOR_LOAD_IN_PROGRESS", "an attempt before it may have gone to the coordinator's predecessor"),
     _unknown("CONCURRENT_TRANSACTIONS", "the transaction is being ended: what was asked may be what is being done"),
     _unknown("REQUEST_TIMED_OUT", "written, and followers were too slow"),
     _unknown("_TIMED_OUT", "no answer in time"),

@@ -135,13 +135,17 @@ class ProducerSettings(ClientSettings):
         yield from super().complaints()
 
 
-class Settings(ProducerSettings):
-    """Of the `log` workload."""
+class ReaderSettings(ClientSettings):
+    """And of consumers that read on their own (poller.py)."""
 
     consumers: int = Field(2, ge=0, description="Consumers per client node.")
     consumer_mode: Literal["assign", "subscribe", "both"] = Field(
         "both", description="How consumers get partitions: by hand, from their group, or every other one each way."
     )
+
+
+class Settings(ReaderSettings, ProducerSettings):
+    """Of the `log` workload."""
 
     def complaints(self) -> Iterator[str]:
         if not self.producers and not self.consumers:
@@ -181,7 +185,7 @@ class GroupSettings(ProducerSettings):
         yield from super().complaints()
 
 
-class TransactionSettings(ClientSettings):
+class TransactionSettings(ReaderSettings):
     """Of the `transactions` workload."""
 
     acks: Literal["all"] = Field("all", description="Transactions need it.")
@@ -193,6 +197,7 @@ class TransactionSettings(ClientSettings):
         2, ge=1, le=100, description="Transactional producers per client node, each with an id of its own."
     )
     consumers: int = Field(1, ge=0, description="Readers per client node, beside the members of the group.")
+    consumer_mode: Literal["assign"] = Field("assign", description="Readers take partitions by hand.")
     group: str = Field("krash", min_length=1, description="Group whose offsets are committed in transactions.")
     records: int = Field(20, ge=1, le=10_000, description="Most records of one transaction; how many is drawn.")
     mixed: float = Field(
