@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -31,7 +32,7 @@ from workloads.worker import Counts
 from workloads.workload import Recorder
 
 CALL_S = 5.0  # one call to librdkafka, before it is made again
-CLOSE_S = 3.0
+SERVE_S = 0.1
 
 
 class Step(StrEnum):
@@ -62,7 +63,12 @@ class User:
         self._transaction: int | None = None
         self._in_the_air: dict[int, int] = {}  # op -> slot
         config = clients.transactional_config(bootstrap, client, settings, transactional_id)
-        self._producer = Producer({**config, "error_cb": lambda error: None}, logger=clients.LOG)
+        self._producers = [Producer({**config, "error_cb": lambda error: None}, logger=clients.LOG)]
+        self._broken = False
+
+    @property
+    def _producer(self) -> Producer:
+        return self._producers[0]
 
     def take_over(self) -> Step:
         """InitProducerId: whoever had the id before is fenced, and what it left open is aborted."""
@@ -76,7 +82,7 @@ class User:
             self._producer.begin_transaction()
         except KafkaException as failure:
             self._recorder.complete(self._transaction, Outcome.FAIL, error=error_name(failure.args[0]))
-            return _step(failure.args[0])
+            return self._step_after(failure.args[0])
         self._recorder.complete(self._transaction, Outcome.OK)
         return Step.DONE
 
@@ -111,7 +117,10 @@ class User:
         """Until every record has landed, or the delivery timeout has spoken for it."""
         deadline = time.monotonic() + self._settings.delivery_timeout_ms / 1000 + CALL_S
         while self._in_the_air and time.monotonic() < deadline:
-            self._producer.flush(0.5)
+            broke = _error_of(partial(self._producer.poll, SERVE_S))
+            if broke is not None and not self._broken:
+                self._broken = True
+                deadline = time.monotonic() + CALL_S  # what it has in hand reports itself soon
 
     def send_offsets(self, membership: Membership, positions: Mapping[Place, int]) -> Step:
         """Make the group's offsets part of the transaction."""
@@ -129,9 +138,13 @@ class User:
         return step
 
     def close(self) -> None:
-        """What is unanswered stays open in the history."""
+        """What is unanswered stays open in the history. One that is of no use any more is dropped: closing it would abort what
+        another may have begun since, or may not be aborted."""
         self._in_the_air.clear()
-        clients.close(self._producer, CLOSE_S)
+        if self._broken or self.fenced:
+            clients.drop(self._producers)
+        else:
+            clients.close(self._producer)
 
     def _step(self, kind: OpKind, call: Callable[[], object]) -> Step:
         transaction = None if kind is OpKind.INIT else self._transaction
@@ -142,13 +155,9 @@ class User:
 
     def _finish(self, op: int, call: Callable[[], object]) -> Step:
         """Make a call until it is answered for good, and complete its op."""
-        asked, error = time.monotonic(), None
+        asked = time.monotonic()
         while True:
-            try:
-                call()
-                error = None
-            except KafkaException as failure:
-                error = failure.args[0]
+            error = _error_of(call)
             spent_s = time.monotonic() - asked
             if error is None or not error.retriable() or spent_s >= self._patience_s:
                 break
@@ -161,7 +170,13 @@ class User:
         self._recorder.complete(op, outcome, error=error and error_name(error))
         if outcome is Outcome.INFO:
             self._process = self._recorder.new_process()
-        return Step.DONE if error is None else _step(error)
+        return Step.DONE if error is None else self._step_after(error)
+
+    def _step_after(self, error: KafkaError) -> Step:
+        if error.txn_requires_abort() and not error.fatal():
+            return Step.ABORT
+        self._broken = True
+        return Step.BROKEN
 
     def _next(self, place: Place) -> int:
         number = self._sequences.get(place, 0)
@@ -197,5 +212,15 @@ class User:
             self._slots[slot] = self._recorder.new_process()
 
 
-def _step(error: KafkaError) -> Step:
-    return Step.ABORT if error.txn_requires_abort() and not error.fatal() else Step.BROKEN
+def _error_of(call: Callable[[], object]) -> KafkaError | None:
+    """confluent-kafka raises a fatal error out of whatever call serves callbacks, while other callbacks are still to run; these
+    then fail with a SystemError, of which the fatal error is the cause."""
+    try:
+        call()
+    except KafkaException as failure:
+        return cast(KafkaError, failure.args[0])
+    except SystemError as failure:
+        if isinstance(failure.__cause__, KafkaException):
+            return cast(KafkaError, failure.__cause__.args[0])
+        raise
+    return None
