@@ -32,7 +32,7 @@ def test_members_commit_what_they_have_read_of_partitions_that_are_theirs_alone(
     mock.create("log", 4)
     mock.quick_groups()
     recorder = MemoryRecorder()
-    quick = {"poll_timeout_ms": 20, "session_timeout_ms": 900}  # members hear of a rebalance within a third of it
+    quick = {"poll_timeout_ms": 20, "consumer_config": {"heartbeat.interval.ms": 200}}  # which tell of a rebalance
     settings = quick | {"members": 3, "assignor": assignor, "stay_ms": [2000, 3000]}
     given = context(mock.bootstrap, recorder, topics=TOPICS, settings=settings, rate=500)
     with running(given, GroupsWorkload):
