@@ -1,4 +1,4 @@
-"""The workloads `groups` and `transactions` on real Kafka, old and new, with one client killed and others paused: their examples, shortened."""
+"""The workloads `groups` and `transactions` on real Kafka, old and new: their examples, shortened."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def healed(run: dict[str, Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_groups_lose_and_skip_nothing_when_members_are_killed_and_paused(version: str, tmp_path: Path) -> None:
-    script = "[{at: 3s, fault: kill, target: w1, for: 1s}, {at: 5s, fault: pause, target: w2, for: 8s}]"
-    run = ran("groups", version, tmp_path, "time_limit=16s", f"nemesis.script={script}")
+    script = "[{at: 2s, fault: kill, target: w1, for: 1s}, {at: 4s, fault: pause, target: w2, for: 7s}]"
+    run = ran("groups", version, tmp_path, "time_limit=12s", f"nemesis.script={script}")
     assert run["counts"]["acknowledged"] > 2000
     assert healed(run) == [("kill", "w1"), ("pause", "w2")]
     positions = rows(run, "positions")
-    clients = {row["client"] for row in positions}
-    assert {"w1.m0-1", "w1r1.m0-1"} <= clients, "before the kill and after it"
+    clients = {op["client"] for op in rows(run, "ops")}
+    assert {"w1.m0-1", "w1r1.m0-1", "w1.p0", "w1r1.p0"} <= clients, "before the kill and after it"
     assert_at_most_one_owner(positions)
     assert_commits_grow(positions)
     final = [row for row in positions if (row["kind"], row["phase"]) == ("fetch-offsets", "final")]
@@ -73,9 +73,9 @@ def assert_commits_grow(positions: list[Row]) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_transactions_are_whole_and_zombies_are_fenced(version: str, tmp_path: Path) -> None:
-    script = "[{at: 4s, fault: kill, target: w1, for: 1s}, {at: 8s, fault: pause, target: b1, for: 3s}]"
+    script = "[{at: 3s, fault: kill, target: w1, for: 1s}, {at: 6s, fault: pause, target: b1, for: 2s}]"
     run = ran(
-        "transactions", version, tmp_path, "time_limit=16s", f"nemesis.script={script}", "workload.zombies=0.1", "rate=2000"
+        "transactions", version, tmp_path, "time_limit=12s", f"nemesis.script={script}", "workload.zombies=0.1", "rate=2000"
     )
     assert run["counts"]["acknowledged"] > 2000
     assert healed(run) == [("kill", "w1"), ("pause", "b1")]
@@ -97,5 +97,5 @@ def test_transactions_are_whole_and_zombies_are_fenced(version: str, tmp_path: P
     assert {"t0-0.w1.1", "t0-0.w1r1.1"} <= {op["client"] for op in inits}, "before the kill and after it"
     within = [row for row in rows(run, "positions") if row["transaction"] is not None and row["outcome"] == "ok"]
     assert within
-    checks = {check["name"]: check for check in run["checks"]}
-    assert checks["torn-transaction"]["judged"] > 0 if "judged" in checks["torn-transaction"] else True
+    judged = {check["name"]: check["judged"] for check in run["checks"]}
+    assert judged["torn-transaction"] > 50
