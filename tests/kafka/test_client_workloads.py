@@ -75,7 +75,13 @@ def assert_commits_grow(positions: list[Row]) -> None:
 def test_transactions_are_whole_and_zombies_are_fenced(version: str, tmp_path: Path) -> None:
     script = "[{at: 3s, fault: kill, target: w1, for: 1s}, {at: 6s, fault: pause, target: b1, for: 2s}]"
     run = ran(
-        "transactions", version, tmp_path, "time_limit=12s", f"nemesis.script={script}", "workload.zombies=0.1", "rate=2000"
+        "transactions",
+        version,
+        tmp_path,
+        "time_limit=12s",
+        f"nemesis.script={script}",
+        "workload.zombies=0.1",
+        "rate=2000",
     )
     assert run["counts"]["acknowledged"] > 2000
     assert healed(run) == [("kill", "w1"), ("pause", "b1")]
