@@ -8,11 +8,11 @@ write and read committed offsets, have one row here for each partition they name
     kind (OpKind)    the op is                                                   `offset` of its rows
     assign           one partition (an op each) that a member has after the      where this member reads on
                      rebalance callback that gives it some
-    revoke           the callback that takes them back; the member still is in   next offset that it would have read
-                     the generation and may commit until the op completes
+    revoke           the callback that takes them back; before it, what was      next offset that it would have read
+                     processed has been committed
     lost             the callback that says that they are gone already: the      the same
                      member was thrown out (it was silent for too long)
-    commit-offsets   OffsetCommit; with `transaction`: TxnOffsetCommit, which    the next offset to process, committed
+    commit-offsets   OffsetCommit; with `transaction`: TxnOffsetCommit, which    the next offset to process
                      takes effect when, and only if, the transaction commits
     fetch-offsets    OffsetFetch: what the group has committed, as a broker      what is committed; None: nothing is
                      says it
@@ -26,19 +26,18 @@ what anybody had read. Rows of the other kinds are written when the op completes
 
 What can be known of ownership, and what cannot:
 
-* `generation` and `member` come from the client (librdkafka's ConsumerGroupMetadata), read inside the callback for
-  assign, revoke and lost, and right before a commit is sent. A client that knows of none says so, and they are None here:
-  always on `lost` and often on what follows it, on fetches of a client that is in no group, and on every kind with the
-  new group protocol of KIP-848 where `generation` is the member epoch, which differs between members of one assignment:
-  `protocol` says which it is.
+* `generation` and `member` come from the client (librdkafka's ConsumerGroupMetadata), read inside the callback for assign,
+  revoke and lost, and right before a commit is sent. A client that knows none says so, and they are None here: of somebody who
+  was thrown out or is leaving, and of fetches by a client that is in no group. With the protocol of KIP-848 (`protocol`)
+  `generation` is the member's epoch, which differs between members of one assignment.
 * An assignment is complete: after each callback there is an assign op for every partition that the member now has, kept ones
   of the cooperative protocol included, all with the same process and generation. A callback that leaves it none leaves no op.
 * A member surely believes that it owns a partition from the completion of its assign until the invocation of the revoke
   or lost that names it, or until its client's last op if it was killed. That two members believe so at one time is no
   violation by itself: one that was paused or cut off for longer than its session timeout goes on believing until it hears
   otherwise. It is one in one generation, or when both commit in it with success.
-* A poll hands records out; the `groups` workload has processed them when its next op of that client (any kind) is invoked.
-  A killed member may have been handed records that it never processed.
+* A poll hands records out. A member of the `groups` workload has processed them when it next commits, or has a partition
+  revoked; one that is killed, or loses its partitions, may have been handed records that it never processed.
 
 Sources: KIP-98, KIP-345, KIP-429 (cooperative), KIP-447 (TxnOffsetCommit with generation), KIP-848.
 """
