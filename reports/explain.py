@@ -130,12 +130,43 @@ ANOMALIES = {
         "elected, with whatever its disk holds now.",
         next="Find the AlterPartition that asked for it, and which incarnation of the broker it meant.",
     ),
+    "unseen": Explanation(
+        asks="Was every acknowledged record read by somebody?",
+        one="acknowledged record was never read",
+        many="acknowledged records were never read",
+        meaning="The record was acknowledged, and no successful poll of the history returned it. It may be lost, or the "
+        "history ended before its readers came so far.",
+        next="See how far the final polls of its partition went, and read the partition again if it is still there.",
+    ),
+    "precommitted-read": Explanation(
+        asks="Do consumers with read_committed wait for the commit?",
+        one="record was read before its transaction was committed",
+        many="records were read before their transactions were committed",
+        meaning="With read_committed, a consumer got a record of a transaction that nobody had asked to commit yet, or that "
+        "was its own. If the transaction is aborted, the consumer has acted on something that never was.",
+        next="Look at isolation.level of the consumer, and at the last stable offset in the fetch response.",
+    ),
     "nonmonotonic-poll": Explanation(
         asks="Do consumers only ever move forward?",
         one="poll went backwards",
         many="polls went backwards",
         meaning="A consumer that was not moved by anybody got an offset at or below one that it had read before.",
         next="Look for a truncation or a reset of the consumer's position at that time.",
+    ),
+    "int-nonmonotonic-poll": Explanation(
+        asks="Does one poll, or one transaction, read only forward?",
+        one="poll or transaction went backwards within itself",
+        many="polls or transactions went backwards within themselves",
+        meaning="Of the records that one poll returned, or the polls of one transaction, a later one has an offset at or below "
+        "the one before.",
+        next="Look at the fetch responses of that time: a broker or the client mixed up two of them.",
+    ),
+    "int-poll-skip": Explanation(
+        asks="Does one poll, or one transaction, read every record on its way?",
+        one="poll or transaction skipped records within itself",
+        many="polls or transactions skipped records within themselves",
+        meaning="Between two records that one poll or one transaction returned, the log has others that it did not return.",
+        next="Look for aborted transactions around these offsets, and at the fetch responses of that time.",
     ),
     "poll-skip": Explanation(
         asks="Do consumers see every record on their way?",
@@ -151,6 +182,28 @@ ANOMALIES = {
         meaning="One producer sent A before B to one partition, and B is stored before A. Without idempotence and "
         "with several requests in flight a retry can do this.",
         next="See enable.idempotence and max.in.flight.requests.per.connection in the configuration below.",
+    ),
+    "nonmonotonic-send": Explanation(
+        asks="Does the log keep the order in which each process sent?",
+        one="pair of records of one process is in the wrong order",
+        many="pairs of records of one process are in the wrong order",
+        meaning="One process sent A, and in a later op B, to one partition, and B is stored before A.",
+        next="See whether the producer was idempotent, and whether it was replaced between the two.",
+    ),
+    "int-nonmonotonic-send": Explanation(
+        asks="Does the log keep the order in which each transaction sent?",
+        one="pair of records of one transaction is in the wrong order",
+        many="pairs of records of one transaction are in the wrong order",
+        meaning="One transaction sent A before B to one partition, and B is stored before A. Transactional producers are "
+        "idempotent: this may not happen.",
+        next="Look at the sequence numbers of the two batches on the disk of the leader.",
+    ),
+    "int-send-skip": Explanation(
+        asks="Do the records of one transaction stand together?",
+        one="pair of records of one transaction has others between",
+        many="pairs of records of one transaction have others between",
+        meaning="Records of other producers stand between two records of one transaction. Kafka does not promise otherwise.",
+        next="Nothing is wrong.",
     ),
     "nonlinearizable-log": Explanation(
         asks="Does the order of the log agree with real time?",

@@ -24,6 +24,7 @@ class AnomalyType:
     meaning: str  # the definition, in a sentence
     severity: Severity = Severity.VIOLATION
     follows_loss: bool = False
+    by_default: bool = True  # looked for unless a spec says otherwise; others have to be named in `checks.enabled`
 
 
 LOST_WRITE = AnomalyType(
@@ -101,16 +102,43 @@ FENCED_REPLICA = AnomalyType(
     family="replicas",
     meaning="The controllers put a broker into an ISR while, by their own log, it was fenced.",
 )
+UNSEEN = AnomalyType(
+    name="unseen",
+    family="unseen",
+    meaning="A record was acknowledged, and no successful poll of the whole history returned it, although nothing above it "
+    "was read either. Only in histories of other tools, which do not say where a log ended: it may be lost, or its "
+    "readers were slow.",
+    by_default=False,
+)
+PRECOMMITTED_READ = AnomalyType(
+    name="precommitted-read",
+    family="precommitted",
+    meaning="With read_committed, a record was read by the very transaction that wrote it, or by anybody before that "
+    "transaction had been asked to commit.",
+)
 NONMONOTONIC_POLL = AnomalyType(
     name="nonmonotonic-poll",
     family="polls",
-    meaning="A process read an offset at or below one that it had read before, without seeking.",
+    meaning="A process read an offset at or below the last one that an earlier successful poll of it had returned, without "
+    "seeking.",
+    follows_loss=True,
+)
+INT_NONMONOTONIC_POLL = AnomalyType(
+    name="int-nonmonotonic-poll",
+    family="polls",
+    meaning="Within one poll or one transaction, an offset was read at or below the one read just before.",
     follows_loss=True,
 )
 POLL_SKIP = AnomalyType(
     name="poll-skip",
     family="polls",
-    meaning="A process read on past records that are in the log.",
+    meaning="A process went on past records that are in the log, from one successful poll to the next.",
+    follows_loss=True,
+)
+INT_POLL_SKIP = AnomalyType(
+    name="int-poll-skip",
+    family="polls",
+    meaning="Within one poll or one transaction, records that are in the log were passed over.",
     follows_loss=True,
 )
 PRODUCER_REORDER = AnomalyType(
@@ -119,6 +147,28 @@ PRODUCER_REORDER = AnomalyType(
     meaning="Two acknowledged records of one client stand in another order than sent. Without idempotence and with several "
     "requests in flight only records whose sends did not overlap count; overlapping ones are information.",
     follows_loss=True,
+)
+NONMONOTONIC_SEND = AnomalyType(
+    name="nonmonotonic-send",
+    family="producers",
+    meaning="A process sent a record after another, in a later op, and it stands before it. In histories of other tools; of "
+    "our own clients, which may have many sends on their way, producer-reorder says the same.",
+    follows_loss=True,
+    by_default=False,
+)
+INT_NONMONOTONIC_SEND = AnomalyType(
+    name="int-nonmonotonic-send",
+    family="producers",
+    meaning="Of two records that one transaction sent to a log, the later stands before the earlier.",
+    follows_loss=True,
+)
+INT_SEND_SKIP = AnomalyType(
+    name="int-send-skip",
+    family="producers",
+    meaning="Between two records that one transaction sent to a log one after the other stand records of others. Kafka does "
+    "not promise otherwise: information, and only on request.",
+    severity=Severity.INFORMATION,
+    by_default=False,
 )
 NONLINEARIZABLE_LOG = AnomalyType(
     name="nonlinearizable-log",
@@ -133,6 +183,7 @@ STALE_END = AnomalyType(
     meaning="A reported end offset lies below a record that had been acknowledged or read before it was asked for. Kafka "
     "does not promise this freshness (a new leader's high watermark may lag), so it is looked at only on request.",
     follows_loss=True,
+    by_default=False,
 )
 UNAVAILABLE = AnomalyType(
     name="unavailable",
@@ -149,9 +200,16 @@ TYPES: tuple[AnomalyType, ...] = (
     READ_THEN_VANISHED,
     TORN_TRANSACTION,
     HANGING_TRANSACTION,
+    UNSEEN,
+    PRECOMMITTED_READ,
     NONMONOTONIC_POLL,
+    INT_NONMONOTONIC_POLL,
     POLL_SKIP,
+    INT_POLL_SKIP,
     PRODUCER_REORDER,
+    NONMONOTONIC_SEND,
+    INT_NONMONOTONIC_SEND,
+    INT_SEND_SKIP,
     NONLINEARIZABLE_LOG,
     STALE_END,
     TWO_ACTIVE_CONTROLLERS,
