@@ -232,7 +232,9 @@ def _judgement(judged: Judged) -> Judgement:
     )
     engines = sorted({check.engine for check in verdict.checks})
     validity = Validity(verdict.verdict)
-    if validity is Validity.UNKNOWN and verdict.status != Status.NO_DATA and not verdict.unjudged:
+    if any(one.violation for one in found):  # also where everything failed, so that there is nothing else to judge
+        validity = Validity.INVALID
+    elif validity is Validity.UNKNOWN and verdict.status != Status.NO_DATA and not verdict.unjudged:
         validity = Validity.VALID
     reason = "" if validity is not Validity.UNKNOWN else verdict.reason or ""
     return Judgement(verdict=validity, engine="+".join(engines), found=found, reason=reason)
