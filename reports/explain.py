@@ -25,6 +25,30 @@ class Explanation:
     next: str
 
 
+_LAWFUL = "Nothing is wrong with Kafka; see whether your application relies on it."
+_CYCLES = {  # what is asked, what such a cycle means, what to do
+    "G0": (
+        "their records stand",
+        "Transactions wrote between each other's records, so that no order of them explains the order of the logs. Kafka does "
+        "not promise otherwise.",
+        _LAWFUL,
+    ),
+    "G1c": (
+        "each comes after what it read",
+        "Each of these transactions read what another of them wrote, so each would have to come before the others.",
+        "Look at isolation.level of the consumers, and at the last stable offsets in their fetch responses.",
+    ),
+    **dict.fromkeys(
+        ("G-single-item", "G-nonadjacent-item", "G2-item"),
+        (
+            "each read all that was there",
+            "By what these transactions read, and what they did not read yet, no order explains them. A poll does not "
+            "promise to return all there is.",
+            _LAWFUL,
+        ),
+    ),
+}
+
 ANOMALIES = {
     "lost-write": Explanation(
         asks="Is every acknowledged record still there after the faults?",
@@ -95,6 +119,21 @@ ANOMALIES = {
         "read_committed never see anything behind it, and compaction stops there too.",
         next="`kafka-transactions.sh find-hanging` names the producer; `abort` with its offset frees the partition.",
     ),
+    **{
+        name + order: Explanation(
+            asks=f"Do transactions have an order in which {what}{and_}?",
+            one=f"cycle of transactions ({name}{order})",
+            many=f"cycles of transactions ({name}{order})",
+            meaning=meaning,
+            next=following,
+        )
+        for name, (what, meaning, following) in _CYCLES.items()
+        for order, and_ in (
+            ("", ""),
+            ("-process", ", and that agrees with each process"),
+            ("-realtime", ", and that agrees with real time"),
+        )
+    },
     "two-active-controllers": Explanation(
         asks="Is there only one active controller at a time?",
         one="controller went on after another had been elected",

@@ -185,6 +185,33 @@ STALE_END = AnomalyType(
     follows_loss=True,
     by_default=False,
 )
+_CYCLES = {
+    "G0": "A cycle of transactions, each of which wrote just before the next one in some log.",
+    "G1c": "A cycle of transactions, each of which read what the one before wrote, with read_committed: none of them can have "
+    "been the first. With the order of records in logs in the cycle as well it is information: Kafka does not keep "
+    "transactions from writing between each other's records.",
+    "G-single-item": "A cycle of transactions by what they read, and by the order of records in logs, in which one did not "
+    "read what the next one wrote.",
+    "G-nonadjacent-item": "The same with several that did not read what the next one wrote, never two in a row.",
+    "G2-item": "The same, with two in a row.",
+}
+_NOT_PROMISED = " Kafka does not promise otherwise: information, and only on request."
+_ORDERS = {
+    "": "",
+    "-process": " The order of ops of a process is part of the cycle.",
+    "-realtime": " Real time is part of the cycle.",
+}
+CYCLES = tuple(
+    AnomalyType(
+        name=name + suffix,
+        family="cycles",
+        meaning=meaning + order + ("" if name == "G1c" else _NOT_PROMISED),
+        severity=Severity.VIOLATION if name == "G1c" else Severity.INFORMATION,
+        by_default=name == "G1c",
+    )
+    for name, meaning in _CYCLES.items()
+    for suffix, order in _ORDERS.items()
+)
 UNAVAILABLE = AnomalyType(
     name="unavailable",
     family="availability",
@@ -212,6 +239,7 @@ TYPES: tuple[AnomalyType, ...] = (
     INT_SEND_SKIP,
     NONLINEARIZABLE_LOG,
     STALE_END,
+    *CYCLES,
     TWO_ACTIVE_CONTROLLERS,
     EPOCH_INFLATION,
     UNDER_REPLICATED,

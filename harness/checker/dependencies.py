@@ -133,13 +133,8 @@ def _read_write(edges: Edges, rows: Rows, node: Int64s, versions: Int64s) -> Non
     last[:-1] = (node[read][1:] != node[read][:-1]) | (rows.log[read][1:] != rows.log[read][:-1])
     read = read[last]
     logs, number = np.unique(np.concatenate((rows.log[versions[:, 0]], rows.log[read])), return_inverse=True)
-    widest = int(max(rows.offset[versions[:, 0]].max(initial=0), rows.offset[read].max(initial=0))) + 2
-    if len(logs) * widest >= 1 << 62:  # offsets of one log close to the end of what there is: by rank then
-        _, rank = np.unique(np.concatenate((rows.offset[versions[:, 0]], rows.offset[read])), return_inverse=True)
-        widest = int(rank.max(initial=0)) + 2
-    else:
-        rank = np.concatenate((rows.offset[versions[:, 0]], rows.offset[read]))
-    place = number * widest + rank
+    ranks, rank = np.unique(np.concatenate((rows.offset[versions[:, 0]], rows.offset[read])), return_inverse=True)
+    place = number * (len(ranks) + 1) + rank
     of_versions, of_reads = place[: len(versions)], place[len(versions) :]
     following = np.searchsorted(of_versions, of_reads, side="right")
     inside = following < len(versions)

@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from harness.checker.anomalies import CYCLES
 from harness.checker.facts import RunFacts
 from harness.checker.models.model import Found, Judgement
 from harness.checker.settings import Settings
@@ -61,6 +62,7 @@ ASKED = [
     "int-nonmonotonic-send",
     "int-send-skip",
     "nonlinearizable-log",
+    *(kind.name for kind in CYCLES if not kind.name.endswith(("item-process", "item-realtime"))),  # a poll may lag
 ]
 BAD_HISTORY = "bad-history"
 _NAMES_SHOWN = 3

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from harness.checker import (
     availability,
     controllers,
+    cycles,
     identity,
     linearizable,
     loss,
@@ -55,6 +56,7 @@ CHECKS: tuple[Check, ...] = (
     *polls.CHECKS,
     *producers.CHECKS,
     *linearizable.CHECKS,
+    *cycles.CHECKS,
     *controllers.CHECKS,
     *replicas.CHECKS,
     availability.CHECK,

@@ -146,7 +146,9 @@ def _merge_chunk(
         emit("bounds", _batch(BOUNDS, columns))
     for found in others["positions"].groups(chunk.first, count):
         places = _places(found, chunk)
-        columns = {name: found[name] if name in found.column_names else ops[name].take(places) for name in POSITIONS.names}
+        columns = {
+            name: found[name] if name in found.column_names else ops[name].take(places) for name in POSITIONS.names
+        }
         emit("positions", _batch(POSITIONS, columns))
 
 

@@ -1,8 +1,8 @@
 """Transactions on lists (`list-append`) and on registers (`rw-register`), judged by their dependency graph.
 
-    LIST_APPEND.judge(paired, Question(consistency=("snapshot-isolation",)))
-    ->  Judgement(verdict="valid", engine="dependency-graph", found=(
-            Found(type="G2-item", count=1, sentence="T1 did not see ...", ops=(0, 2), violation=False),))
+LIST_APPEND.judge(paired, Question(consistency=("snapshot-isolation",)))
+->  Judgement(verdict="valid", engine="dependency-graph", found=(
+        Found(type="G2-item", count=1, sentence="T1 did not see ...", ops=(0, 2), violation=False),))
 """
 
 from __future__ import annotations

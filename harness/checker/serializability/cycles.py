@@ -122,9 +122,7 @@ class _Search:
             if single:
                 self._tell(level, SINGLE, np.unique(members // 2), lambda single=single: single)
             else:
-                self._tell(
-                    level, NONADJACENT, members // 2, lambda members=members: doubled.shortest_cycle(members)
-                )
+                self._tell(level, NONADJACENT, members // 2, lambda members=members: doubled.shortest_cycle(members))
 
     def _single(self, members: Int64s, view: _View, anti: Int64s) -> list[int]:
         """The edges of a short cycle with one RW inside a component of the doubled graph; empty: there is none."""

@@ -1,6 +1,6 @@
 """Judge a history of transactions: phenomena of single reads, then cycles of the dependency graph.
 
-    decide(history, Lists)  ->  [Finding("G-single-item", count=1, rows=(3, 9), sentence="T12 did not see ..."), ...]
+decide(history, Lists)  ->  [Finding("G-single-item", count=1, rows=(3, 9), sentence="T12 did not see ..."), ...]
 """
 
 from __future__ import annotations
@@ -52,5 +52,3 @@ def _words(step: Step, seen: Observations, transactions: Transactions) -> str:
     if step.kind == REALTIME:
         return f"T{one.index} was over before T{two.index} began"
     return seen.words(step.source, step.target, step.kind, step.item)
-
-

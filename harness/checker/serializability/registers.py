@@ -97,7 +97,9 @@ class Registers:
         """Why a history without violation is not proven valid; empty: it is."""
         for version in np.flatnonzero(self._ambiguous):
             value, key = said(self._versions.value[version]), said(self._keys[self._versions.key[version]])
-            return f"{value} was written to {key} more than once, or was there at the beginning; values have to be unique"
+            return (
+                f"{value} was written to {key} more than once, or was there at the beginning; values have to be unique"
+            )
         return ""
 
     def _gather(self, history: Paired) -> None:
@@ -192,7 +194,9 @@ class Registers:
 
     def _phenomena(self) -> None:
         writer, read = self._writer[self._read_version], self._read_version
-        self._tell_reads("G1a", (writer < 0) & (self._aborted[read] >= 0), "{reader} read {what}, which {writer} wrote, which failed")
+        self._tell_reads(
+            "G1a", (writer < 0) & (self._aborted[read] >= 0), "{reader} read {what}, which {writer} wrote, which failed"
+        )
         middle = self._intermediate[read] & (writer >= 0) & (writer != self._read_row)
         self._tell_reads("G1b", middle, "{reader} read {what}, in the middle of {writer}, which wrote it again")
         nobody = (np.array(self._versions.writer, np.int64)[read] < 0) & (self._aborted[read] < 0) & ~self._start[read]

@@ -5,6 +5,7 @@ A history is a list of ops, each one (process, type, f, value); the invocation i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -379,10 +380,90 @@ def others_send_between() -> str:
 
 
 def interleaved(text: str) -> str:
-    """Both ops of a text at the same time."""
+    """Two ops of a text at the same time."""
     one, one_done, other, other_done = text.splitlines()
     begin, end = ":time 0", ":time 15"
     return "\n".join((one, other.replace(":time 10", begin), one_done.replace(":time 5", end), other_done, ""))
+
+
+# --- cycles
+
+
+def together(one: str, other: str, *, then: Callable[[Written], None] = lambda history: None) -> str:
+    """Two transactions at one time, and what is done after them."""
+    history = Written()
+    history.txn(0, one)
+    history.txn(1, other)
+    history.text = interleaved(history.text)
+    then(history)
+    return history.text
+
+
+@defect(G1c=1)
+def two_transactions_read_each_other() -> str:
+    return together("[:send 7 [0 0]] [:poll {8 [[0 0]]}]", "[:send 8 [0 0]] [:poll {7 [[0 0]]}]")
+
+
+@fine()
+def one_transaction_reads_the_other() -> str:
+    def read(history: Written) -> None:
+        history.poll(2, (0, 0))
+
+    return together("[:send 7 [0 0]] [:poll {8 [[0 0]]}]", "[:send 8 [0 0]] [:poll {}]", then=read)
+
+
+@defect(G1c_realtime=1)
+def a_cycle_by_real_time() -> str:
+    """T2 read T1, T3 read T2, and T3 was over before T1 began."""
+    history = Written()
+    history.txn(2, "[:send 9 [0 0]] [:poll {8 [[0 0]]}]")
+    history.txn(1, "[:send 8 [0 0]] [:poll {7 [[0 0]]}]")
+    history.txn(0, "[:send 7 [0 0]] [:poll {}]")
+    third, third_done, second, second_done, first, first_done = history.text.splitlines()
+    history.text = "\n".join(
+        (second.replace(":time 10", ":time 0"), third, third_done, first, first_done, second_done.replace(":time 15", ":time 30"), "")
+    )  # fmt: skip
+    history.time = 100
+    history.poll(5, (0, 0), key=9)
+    return history.text
+
+
+@fine(G0=1)
+def transactions_write_between_each_other() -> str:
+    def read(history: Written) -> None:
+        history.poll(2, (0, 0), (1, 1))
+        history.poll(2, (0, 0), (1, 1), key=8)
+        history.txn(3, "[:poll {7 [[0 0] [1 1]]}] [:poll {8 [[0 0]]}]")
+
+    return together("[:send 7 [0 0]] [:send 8 [1 1]]", "[:send 8 [0 0]] [:send 7 [1 1]]", then=read)
+
+
+@fine(G1c=1)
+def a_cycle_that_needs_the_order_of_a_log() -> str:
+    """T2 read T1 and wrote before it in another log: allowed, since writes are not isolated."""
+
+    def read(history: Written) -> None:
+        history.poll(2, (0, 0), (1, 1), key=8)
+
+    return together("[:send 7 [0 0]] [:send 8 [1 1]]", "[:send 8 [0 0]] [:poll {7 [[0 0]]}]", then=read)
+
+
+@fine(**{"G-single-item": 1})
+def a_cycle_that_needs_what_was_not_read() -> str:
+    """T2 read T1's record of one log, and stopped before its record of another."""
+
+    def read(history: Written) -> None:
+        history.poll(2, (0, 0), (1, 1), key=8)
+
+    history = Written()
+    history.send(3, 0, 0, key=8)
+    before = history.text
+    both = "[:send 7 [0 0]] [:send 8 [1 1]]", "[:poll {7 [[0 0]]}] [:poll {8 [[0 0]]}]"
+    return before + later(together(*both, then=read), 100)
+
+
+def later(text: str, by: int) -> str:
+    return re.sub(r":time (\d+)", lambda found: f":time {int(found[1]) + by}", text)
 
 
 def paired(edn: str) -> Paired:
