@@ -131,11 +131,15 @@ class Kill(_ProcessFault):
 
     async def inject(self, on: Stage) -> Proof:
         await kill(on, self.hit, self.order.prove_s)
-        return Proof(sentence=f"{_and(self.hit)} gone by SIGKILL{_silent(on, self.hit)}", counts={"killed": len(self.hit)})
+        return Proof(
+            sentence=f"{_and(self.hit)} gone by SIGKILL{_silent(on, self.hit)}", counts={"killed": len(self.hit)}
+        )
 
     async def heal(self, on: Stage) -> Proof:
         await bring_back(on, self.hit, self.order.recover_s)
-        return Proof(sentence=f"{_and(self.hit)} started again{_serving(on, self.hit)}", counts={"started": len(self.hit)})
+        return Proof(
+            sentence=f"{_and(self.hit)} started again{_serving(on, self.hit)}", counts={"started": len(self.hit)}
+        )
 
 
 class Restart(_ProcessFault):
@@ -191,7 +195,9 @@ class Pause(_ProcessFault):
     async def inject(self, on: Stage) -> Proof:
         await asyncio.gather(*(on.pause(name) for name in self.hit))
         await observed(lambda: self._lively(on), within=self.order.prove_s)
-        return Proof(sentence=f"{_and(self.hit)} stopped by SIGSTOP{_silent(on, self.hit)}", counts={"paused": len(self.hit)})
+        return Proof(
+            sentence=f"{_and(self.hit)} stopped by SIGSTOP{_silent(on, self.hit)}", counts={"paused": len(self.hit)}
+        )
 
     async def _lively(self, on: Stage) -> str | None:
         for name in self.hit:

@@ -6,7 +6,8 @@ out, and that no two members own a partition in one generation. So the ops that 
 write and read committed offsets, have one row here for each partition they name, beside their row in `ops`:
 
     kind (OpKind)    the op is                                                   `offset` of its rows
-    assign           the rebalance callback that gives partitions                where this member begins to read
+    assign           one partition (an op each) that a member has after the      where this member reads on
+                     rebalance callback that gives it some
     revoke           the callback that takes them back; the member still is in   next offset that it would have read
                      the generation and may commit until the op completes
     lost             the callback that says that they are gone already: the      the same
@@ -30,9 +31,8 @@ What can be known of ownership, and what cannot:
   always on `lost` and often on what follows it, on fetches of a client that is in no group, and on every kind with the
   new group protocol of KIP-848 where `generation` is the member epoch, which differs between members of one assignment:
   `protocol` says which it is.
-* An assignment is complete: of the eager protocols each assign op replaces what the member had. With the cooperative
-  protocol an assign op has only what is new, and the member keeps, in the new generation too, what it had and was not
-  told to revoke; an assign op without rows here may stand for "as before".
+* An assignment is complete: after each callback there is an assign op for every partition that the member now has, kept ones
+  of the cooperative protocol included, all with the same process and generation. A callback that leaves it none leaves no op.
 * A member surely believes that it owns a partition from the completion of its assign until the invocation of the revoke
   or lost that names it, or until its client's last op if it was killed. That two members believe so at one time is no
   violation by itself: one that was paused or cut off for longer than its session timeout goes on believing until it hears

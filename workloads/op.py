@@ -53,6 +53,7 @@ class OpKind(StrEnum):
     LOST = "lost"  # partitions were given to others already
     COMMIT_OFFSETS = "commit-offsets"
     FETCH_OFFSETS = "fetch-offsets"
+    INIT = "init"  # InitProducerId: a transactional id is taken over; transactions.py says whose it is
 
 
 class Phase(StrEnum):
