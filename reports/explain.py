@@ -134,6 +134,44 @@ ANOMALIES = {
             ("-realtime", ", and that agrees with real time"),
         )
     },
+    "committed-offset-backwards": Explanation(
+        asks="Do the committed offsets of groups only grow?",
+        one="committed offset went backwards",
+        many="committed offsets went backwards",
+        meaning="A group was said to have come less far than it had committed before. Its members process records again that "
+        "they were done with, or for ever.",
+        next="Look for a change of the leader of __consumer_offsets at that time, and whether its disk was lost.",
+    ),
+    "committed-past-processed": Explanation(
+        asks="Do groups commit only what was processed?",
+        one="commit was ahead of the members",
+        many="commits were ahead of the members",
+        meaning="The group had committed offsets beyond the records that its members had been handed. Whoever takes the "
+        "partition over leaves them out.",
+        next="See whether the consumer commits by itself (enable.auto.commit), and what was revoked at that time.",
+    ),
+    "group-skip": Explanation(
+        asks="Does a group process every record?",
+        one="record was left out by a group",
+        many="records were left out by groups",
+        meaning="The group has committed an offset above the record, and no member had ever been handed it.",
+        next="Look at the rebalances around that time: where did the next owner begin to read?",
+    ),
+    "two-owners": Explanation(
+        asks="Does a partition have one owner at a time?",
+        one="partition had two owners",
+        many="partitions had two owners",
+        meaning="Two members of one group owned a partition in one generation, or one that had lost it could still commit. Both "
+        "process its records, and overwrite each other's offsets.",
+        next="Look in the log of the group's coordinator for the two generations.",
+    ),
+    "unfenced-leader": Explanation(
+        asks="Does a leader that was deposed stop writing?",
+        one="log has records of a deposed leader above those of its successor",
+        many="logs have records of deposed leaders above those of their successors",
+        meaning="Leader epochs only grow along a log. Here an older one stands above a later one: two leaders wrote at once.",
+        next="Dump the log segment around that offset on every replica, and compare with the elections.",
+    ),
     "two-active-controllers": Explanation(
         asks="Is there only one active controller at a time?",
         one="controller went on after another had been elected",

@@ -78,6 +78,40 @@ HANGING_TRANSACTION = AnomalyType(
     meaning="At the final read the last stable offset was below the high watermark, although every transaction of the run "
     "had ended or timed out long before: consumers with read_committed are stuck there.",
 )
+COMMITTED_BACKWARDS = AnomalyType(
+    name="committed-offset-backwards",
+    family="groups",
+    meaning="A consumer group was said to have committed less than it had committed before that was asked for, or a commit below "
+    "an earlier one was accepted.",
+    follows_loss=True,
+)
+COMMITTED_PAST = AnomalyType(
+    name="committed-past-processed",
+    family="coverage",
+    meaning="A consumer group had committed an offset beyond what any of its members had been handed, or beyond what anybody "
+    "had asked it to commit.",
+    follows_loss=True,
+)
+GROUP_SKIP = AnomalyType(
+    name="group-skip",
+    family="coverage",
+    meaning="A record below a committed offset had not been handed to any member of the group, although later ones had; or a "
+    "member took a partition up beyond what the group had committed.",
+    follows_loss=True,
+)
+TWO_OWNERS = AnomalyType(
+    name="two-owners",
+    family="groups",
+    meaning="Two members of a consumer group were given, or committed with success, one partition in one generation; or a "
+    "member committed it with success after another had been given it.",
+)
+UNFENCED_LEADER = AnomalyType(
+    name="unfenced-leader",
+    family="leaders",
+    meaning="A record of an older leader epoch stands above one of a later epoch: its leader had been deposed, and went on "
+    "writing.",
+    follows_loss=True,
+)
 TWO_ACTIVE_CONTROLLERS = AnomalyType(
     name="two-active-controllers",
     family="controllers",
@@ -240,6 +274,11 @@ TYPES: tuple[AnomalyType, ...] = (
     NONLINEARIZABLE_LOG,
     STALE_END,
     *CYCLES,
+    COMMITTED_BACKWARDS,
+    COMMITTED_PAST,
+    GROUP_SKIP,
+    TWO_OWNERS,
+    UNFENCED_LEADER,
     TWO_ACTIVE_CONTROLLERS,
     EPOCH_INFLATION,
     UNDER_REPLICATED,

@@ -45,6 +45,7 @@ class Need(StrEnum):
     BOUNDS = "end offsets that were asked for"
     TRANSACTIONS = "transactions whose readers have read_committed"
     ANY_TRANSACTIONS = "transactions"
+    GROUPS = "positions of consumer groups"
     STABLE_ENDS = "last stable offsets that were asked for"
     CLAIMS = "controllers that said they are the active one"
     REPLICAS = "partitions whose ISR was seen at the end"

@@ -74,6 +74,7 @@ class Evidence:
             case (
                 Need.TRANSACTIONS
                 | Need.ANY_TRANSACTIONS
+                | Need.GROUPS
                 | Need.STABLE_ENDS
                 | Need.CLAIMS
                 | Need.REPLICAS

@@ -132,7 +132,7 @@ def _read_write(edges: Edges, rows: Rows, node: Int64s, versions: Int64s) -> Non
     last = np.ones(len(read), bool)
     last[:-1] = (node[read][1:] != node[read][:-1]) | (rows.log[read][1:] != rows.log[read][:-1])
     read = read[last]
-    logs, number = np.unique(np.concatenate((rows.log[versions[:, 0]], rows.log[read])), return_inverse=True)
+    number = np.unique(np.concatenate((rows.log[versions[:, 0]], rows.log[read])), return_inverse=True)[1]
     ranks, rank = np.unique(np.concatenate((rows.offset[versions[:, 0]], rows.offset[read])), return_inverse=True)
     place = number * (len(ranks) + 1) + rank
     of_versions, of_reads = place[: len(versions)], place[len(versions) :]

@@ -54,6 +54,8 @@ class Tally:
     log: int = 0  # the key that Spark gave it
     started_ns: int = 0  # first invocation
     transactional_reads: int = 0  # by polls within transactions
+    first_epoch: int | None = None  # lowest and highest leader epoch of what was read
+    last_epoch: int | None = None
     last_send_ns: int | None = None  # last invocation of a send while faults may be active
 
 

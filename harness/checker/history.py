@@ -163,6 +163,8 @@ class History(RunTables):
                 return Counter(one.run for one in self.transactions if self.runs[one.run].read_committed)
             case Need.ANY_TRANSACTIONS:
                 return Counter(one.run for one in self.transactions)
+            case Need.GROUPS:
+                return {run: len(rows) for run, rows in self.positions.items()}
             case Need.STABLE_ENDS:
                 return Counter(row["run"] for row in self.final_bounds if row["stable_end"] is not None)
             case Need.CLAIMS:
@@ -187,6 +189,8 @@ class History(RunTables):
             F.min("invoked_ns").alias("started_ns"),
             F.expr("max(if(kind = 'send' and phase = 'main', invoked_ns, null))").alias("last_send_ns"),
             F.expr(f"count_if({READ} and transaction is not null)").alias("transactional_reads"),
+            F.expr("min(if(kind = 'poll', leader_epoch, null))").alias("first_epoch"),
+            F.expr("max(if(kind = 'poll', leader_epoch, null))").alias("last_epoch"),
         )
         rows = (row.asDict() for row in counts.collect())
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
@@ -376,7 +380,7 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         faults=faults,
         runs={run.info.run: run_facts(run.info) for run in stored},
         rows=sum(run.rows["records"] for run in stored),
-        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps")},
+        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
     )
     try:
         yield history

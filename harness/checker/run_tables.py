@@ -45,6 +45,11 @@ class RunTables:
         return self._rows("steps")
 
     @cached_property
+    def positions(self) -> dict[str, list[dict[str, Any]]]:
+        """run -> POSITIONS rows (workloads/group.py)."""
+        return self._rows("positions")
+
+    @cached_property
     def faults_by_run(self) -> dict[str, list[dict[str, Any]]]:
         """run -> FAULTS rows."""
         return _by_run(self.faults)
