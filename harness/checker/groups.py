@@ -178,7 +178,7 @@ def _most_by(commits: Sequence[Said]) -> Callable[[int], Said | None]:
     """The commit with the highest offset among those that were asked for by some time."""
     ordered = sorted(commits, key=lambda said: said.since_ns)
     times = [said.since_ns for said in ordered]
-    most = list(accumulate(ordered, lambda one, other: other if other.offset > one.offset else one))
+    most: list[Said] = list(accumulate(ordered, lambda one, other: other if other.offset > one.offset else one))
 
     def by(time: int) -> Said | None:
         place = bisect_right(times, time)
