@@ -54,7 +54,7 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    table: Callable[[History], DataFrame]
+    table: Callable[[History], DataFrame | None]  # None: there is nothing to look at, which was cheap to see
     suspect: str  # SQL condition on its rows
     explain: Callable[[History, DataFrame], DataFrame]  # the suspects, few or marked for a shuffle -> FINDINGS
 

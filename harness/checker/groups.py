@@ -23,7 +23,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from harness.checker.anomalies import (
@@ -178,7 +177,9 @@ def _most_by(commits: Sequence[Said]) -> Callable[[int], Said | None]:
     """The commit with the highest offset among those that were asked for by some time."""
     ordered = sorted(commits, key=lambda said: said.since_ns)
     times = [said.since_ns for said in ordered]
-    most: list[Said] = list(accumulate(ordered, lambda one, other: other if other.offset > one.offset else one))
+    most: list[Said] = []
+    for said in ordered:
+        most.append(most[-1] if most and most[-1].offset >= said.offset else said)
 
     def by(time: int) -> Said | None:
         place = bisect_right(times, time)

@@ -57,8 +57,7 @@ def phantom_values(history: History, suspects: DataFrame) -> DataFrame:
 def aborted_reads(history: History, suspects: DataFrame) -> DataFrame:
     """Values that were read although their send had surely failed. What a transaction reads of itself is told as
     precommitted-read."""
-    own = F.broadcast(own_reads(history)) if history.transactions else None
-    reads = _reads_of(history, suspects, own)
+    reads = _reads_of(history, suspects, own_reads(history))
     failed = (
         history.records.where("kind = 'send' and outcome = 'fail'")
         .join(F.broadcast(reads.select("run", "value").distinct()), ["run", "value"], "left_semi")

@@ -18,15 +18,16 @@ from harness.checker.history import History
 from harness.checker.sentences import log_name, text
 
 
-def overlaps(history: History) -> DataFrame:
-    """Epochs of a log that reach above the first record of a later one; kept."""
+def overlaps(history: History) -> DataFrame | None:
+    """Epochs of a log that reach above the first record of a later one; kept. None: every log had one leader."""
     return history.once(_overlaps)
 
 
-def _overlaps(history: History) -> DataFrame:
+def _overlaps(history: History) -> DataFrame | None:
     several = [tally.log for tally in history.tallies.values() if tally.first_epoch != tally.last_epoch]
-    reads = history.final_reads.where("leader_epoch is not null")
-    reads = reads.where(F.col("log").isin(several)) if several else reads.where("false")
+    if not several:
+        return None
+    reads = history.final_reads.where(F.col("log").isin(several)).where("leader_epoch is not null")
     ranges = reads.groupBy("run", "log", "leader_epoch").agg(
         F.min(F.struct("offset", "op", "completed_ns")).alias("first"), F.max(F.struct("offset", "op")).alias("last")
     )

@@ -21,15 +21,16 @@ _KEY = ["run", "log", "v", "transaction"]
 _EARLY = "early and fail = 0"
 
 
-def own_reads(history: History) -> DataFrame:
-    """run, log, v, transaction: of records that the transaction that wrote them read itself; kept."""
+def own_reads(history: History) -> DataFrame | None:
+    """run, log, v, transaction: of records that the transaction that wrote them read itself; kept. None: no transaction
+    reads."""
     return history.once(_own_reads)
 
 
-def _own_reads(history: History) -> DataFrame:
-    polls = history.records.where(f"{READ} and transaction is not null")
+def _own_reads(history: History) -> DataFrame | None:
     if not any(tally.transactional_reads for tally in history.tallies.values()):
-        return history.keep(polls.where("false").select(*_KEY))
+        return None
+    polls = history.records.where(f"{READ} and transaction is not null")
     sends = history.records.where(f"{SENT} and transaction is not null").select(*_KEY)
     return history.keep(polls.select(*_KEY).join(sends, _KEY, "left_semi").distinct())
 
@@ -48,7 +49,8 @@ def too_early(history: History, suspects: DataFrame) -> DataFrame:
     )
     reads = history.records.where(READ).join(asked, ["run", "log", "v"]).where("completed_ns < asked_ns")
     own = own_reads(history)
-    reads = reads.join(own, _KEY, "left_anti")
+    if own is not None:
+        reads = reads.join(own, _KEY, "left_anti")
     return _told(history, reads, "before anybody had asked to commit the transaction that wrote it")
 
 

@@ -40,6 +40,7 @@ from reports.verdict import Severity
 _STREAM = "xxhash64(run, client, topic, partition)"
 _STREAM_OF_TRANSACTION = "xxhash64(run, client, topic, partition, transaction)"
 _PLACED = f"{SENT} and offset is not null and sequence is not null"
+_IN_TRANSACTIONS = f"{_PLACED} and transaction is not null"
 _TRIED = f"{_PLACED} and outcome in ('ok', 'info')"
 
 
@@ -63,18 +64,30 @@ def _overtaken(history: History) -> DataFrame:
     return history.keep(found.where("offset < overtaken").drop("sequence", "transaction"))
 
 
-def overtaken_inside(history: History) -> DataFrame:
-    """Records of transactions that stand before one that the same transaction had sent earlier; kept."""
-    return history.once(_overtaken_inside)
+def inside(history: History) -> DataFrame:
+    """Records of transactions that do not stand right after the one that the same transaction had sent to the log before;
+    kept. overtaken: the highest offset of those before.
+    """
+    return history.once(_inside)
 
 
-def _overtaken_inside(history: History) -> DataFrame:
-    earlier = Window.partitionBy("stream").orderBy("sequence").rowsBetween(Window.unboundedPreceding, -1)
-    sends = _sends(history, f"{_PLACED} and transaction is not null", _STREAM_OF_TRANSACTION)
-    found = sends.select("stream", "log", "sequence", "offset", "op").withColumn(
-        "overtaken", F.max("offset").over(earlier)
+def _inside(history: History) -> DataFrame:
+    walk = Window.partitionBy("stream").orderBy("sequence")
+    earlier = walk.rowsBetween(Window.unboundedPreceding, -1)
+    sends = _sends(history, _IN_TRANSACTIONS, _STREAM_OF_TRANSACTION).select(
+        "stream", "log", "sequence", "offset", "op"
     )
-    return history.keep(found.where("offset < overtaken").drop("sequence"))
+    return history.keep(
+        sends.withColumns(
+            {
+                "overtaken": F.max("offset").over(earlier),
+                "before_offset": F.lag("offset").over(walk),
+                "before_op": F.lag("op").over(walk),
+            }
+        )
+        .where("offset <> before_offset + 1")
+        .drop("sequence")
+    )
 
 
 def _outside(history: History) -> str:
@@ -90,10 +103,8 @@ def _sends(history: History, which: str, stream: str) -> DataFrame:
 
 def reorders(history: History, suspects: DataFrame, *, kind: AnomalyType) -> DataFrame:
     """Each suspect with the record that overtook it by most."""
-    inside = kind is INT_NONMONOTONIC_SEND
-    which, stream = (
-        (f"{_PLACED} and transaction is not null", _STREAM_OF_TRANSACTION) if inside else (_outside(history), _STREAM)
-    )
+    within = kind is INT_NONMONOTONIC_SEND
+    which, stream = (_IN_TRANSACTIONS, _STREAM_OF_TRANSACTION) if within else (_outside(history), _STREAM)
     sends = _sends(history, which, stream)
     late = sends.join(suspects.select("stream", "op", "overtaken"), ["stream", "op"])
     targets = suspects.selectExpr("stream", "overtaken as offset").distinct()
@@ -104,7 +115,7 @@ def reorders(history: History, suspects: DataFrame, *, kind: AnomalyType) -> Dat
         .withColumns({"first_ns": F.col("first.invoked_ns"), "first_value": F.col("first.value")})
     )
     pairs = history.known(late.join(firsts, ["stream", "overtaken"]).where("first.sequence < sequence"))
-    binding = F.lit(True) if inside else F.expr("keeps_order or coalesce(first.completed_ns < invoked_ns, false)")
+    binding = F.lit(True) if within else F.expr("keeps_order or coalesce(first.completed_ns < invoked_ns, false)")
     return pairs.select(
         *finding(
             kind,
@@ -132,25 +143,9 @@ def reorders(history: History, suspects: DataFrame, *, kind: AnomalyType) -> Dat
     )
 
 
-def gaps(history: History) -> DataFrame:
-    """Consecutive records of one transaction in one log that do not stand next to each other; kept."""
-    return history.once(_gaps)
-
-
-def _gaps(history: History) -> DataFrame:
-    walk = Window.partitionBy("stream").orderBy("sequence")
-    sends = _sends(history, f"{_PLACED} and transaction is not null", _STREAM_OF_TRANSACTION)
-    return history.keep(
-        sends.select("stream", "log", "op", "sequence", "offset")
-        .withColumns({"before_offset": F.lag("offset").over(walk), "before_op": F.lag("op").over(walk)})
-        .where("offset > before_offset + 1")
-        .drop("stream", "sequence")
-    )
-
-
 def send_skips(history: History, suspects: DataFrame) -> DataFrame:
     """Such pairs with records of others between them."""
-    found = passed_over(history, suspects)
+    found = passed_over(history, suspects.select("log", "offset", "op", "before_offset", "before_op"))
     sends = history.records.where(SENT).drop("offset")
     return history.known(sends.join(found, ["log", "op"])).select(
         *finding(
@@ -180,13 +175,19 @@ def _check(kind: AnomalyType, search: Search, needs: Need = Need.ACKNOWLEDGED) -
 
 
 def _reorder(kind: AnomalyType) -> Search:
-    table = overtaken_inside if kind is INT_NONMONOTONIC_SEND else overtaken
-    return Search(table=table, suspect="true", explain=partial(reorders, kind=kind))
+    explain = partial(reorders, kind=kind)
+    if kind is INT_NONMONOTONIC_SEND:
+        return Search(table=inside, suspect="offset < overtaken", explain=explain)
+    return Search(table=overtaken, suspect="true", explain=explain)
 
 
 CHECKS = (
     _check(PRODUCER_REORDER, _reorder(PRODUCER_REORDER)),
     _check(NONMONOTONIC_SEND, _reorder(NONMONOTONIC_SEND)),
     _check(INT_NONMONOTONIC_SEND, _reorder(INT_NONMONOTONIC_SEND), Need.ANY_TRANSACTIONS),
-    _check(INT_SEND_SKIP, Search(table=gaps, suspect="true", explain=send_skips), Need.ANY_TRANSACTIONS),
+    _check(
+        INT_SEND_SKIP,
+        Search(table=inside, suspect="offset > before_offset + 1", explain=send_skips),
+        Need.ANY_TRANSACTIONS,
+    ),
 )

@@ -23,15 +23,15 @@ from harness.checker.sentences import log_name, process, quoted, seconds, text
 _UNPLACED = f"{SENT} and outcome = 'ok' and offset is null"
 
 
-def unplaced(history: History) -> DataFrame:
+def unplaced(history: History) -> DataFrame | None:
     """log, v: of records acknowledged without an offset that nobody read; kept."""
     return history.once(_unplaced)
 
 
-def _unplaced(history: History) -> DataFrame:
-    sent = history.records.where(_UNPLACED).select("log", "v")
+def _unplaced(history: History) -> DataFrame | None:
     if not any(tally.unplaced for tally in history.tallies.values()):
-        return history.keep(sent.where("false"))
+        return None
+    sent = history.records.where(_UNPLACED).select("log", "v")
     return history.keep(sent.join(history.final_reads.select("log", "v"), ["log", "v"], "left_anti").distinct())
 
 
