@@ -17,7 +17,7 @@ from rich.table import Table
 
 from harness.errors import UsageError
 from harness.plugins import Group, load, registered
-from nemesis.races.expectation import Expectation
+from harness.race_page import parameters, print_race, when
 from nemesis.races.race import Race
 
 
@@ -77,22 +77,9 @@ def show_race(name: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(_summary(race)))
         return 0
-    console = Console(highlight=False)
-    console.print(f"[bold]{race.name}[/bold]: {race.title}\n")
-    console.print(race.story, markup=False)
-    console.print(f"\naffected   {race.affected}\nfixed      {race.fixed}", markup=False)
-    if race.references:
-        console.print(f"see        {', '.join(race.references)}", markup=False)
-    console.print("\n[bold]parameters[/bold] (--set NAME=VALUE)")
-    for parameter in _parameters(race):
-        console.print(f"  {parameter['name']} = {parameter['default']!r}  ({parameter['type']})", markup=False)
-    console.print("\n[bold]expected[/bold], the first line that fits")
-    for line in race.expects:
-        console.print(f"  {line.outcome:<14}{_when(line)}{f'  ({line.because})' if line.because else ''}", markup=False)
     target = name if is_file(name) else race.name
-    console.print(
-        f"\n  krash race run {target} --system {race.systems[0] if race.systems else 'kafka:3.4.1'}", markup=False
-    )
+    system = race.systems[0] if race.systems else "kafka:3.4.1"
+    print_race(Console(highlight=False), race, f"krash race run {target} --system {system}")
     return 0
 
 
@@ -106,26 +93,6 @@ def _summary(race: Race) -> dict[str, Any]:
         "references": list(race.references),
         "variants": list(race.variants),
         "systems": list(race.systems),
-        "parameters": _parameters(race),
-        "expects": [{"outcome": line.outcome, "when": _when(line), "because": line.because} for line in race.expects],
+        "parameters": parameters(race),
+        "expects": [{"outcome": line.outcome, "when": when(line), "because": line.because} for line in race.expects],
     }
-
-
-def _parameters(race: Race) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "type": _kind(field.annotation), "default": field.default}
-        for name, field in race.parameters.model_fields.items()
-    ]
-
-
-def _kind(annotation: Any) -> str:
-    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    return text.replace("typing.", "")
-
-
-def _when(line: Expectation) -> str:
-    parts = [f"version {line.versions}"] if line.versions else []
-    parts += [f"metadata.version {line.metadata}"] if line.metadata else []
-    for name, value in line.where.items():
-        parts.append(f"{name} {' or '.join(map(str, value)) if isinstance(value, tuple) else value}")
-    return ", ".join(parts) or "otherwise"
