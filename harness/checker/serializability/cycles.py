@@ -31,13 +31,21 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.checker.serializability import consistency
-from harness.checker.serializability.graph import ANTI, FREE, LEVEL, ORDER, WRITES, Bools, Graph, Int64s
-from harness.checker.serializability.kernels import components, first_return, successors
+from harness.checker.serializability.graph import ANTI, FREE, LEVEL, ORDER, WRITES, Bools, Graph, Int32s, Int64s
+from harness.checker.serializability.kernels import (
+    SearchSpace,
+    components,
+    first_return,
+    search_space,
+    shortest_path,
+    successors,
+)
 
 G0, G1C, SINGLE, NONADJACENT, G2 = "G0", "G1c", "G-single-item", "G-nonadjacent-item", "G2-item"
 SUFFIXES = ("", consistency.PROCESS, consistency.REALTIME)
 _STRENGTH = (G0, G1C, SINGLE, NONADJACENT, G2)
-_BUDGET = 300_000  # edges that a search for a short cycle may look at; beyond that the shortest so far will do
+_EDGES = 2_000_000  # that a search for a short cycle may look at; beyond that the shortest so far will do
+_SHORTEST = 2  # transactions of a cycle
 
 
 class Step(NamedTuple):
@@ -95,69 +103,65 @@ class _Search:
         return list(self._found.values())
 
     def _plain(self, level: int, name: str, mask: Bools) -> None:
-        view = _View(self._source[mask], self._target[mask], np.flatnonzero(mask), self._nodes, self._barrier)
+        view = self._view(mask)
         for members in self._untold(level, name, view.groups(), 1):
             self._tell(level, name, members, lambda members=members: view.shortest_cycle(members))
 
     def _nonadjacent(self, level: int, calm: Bools, anti: Bools) -> None:
         """Node u is 2u when reached by something else than an RW, 2u + 1 when by an RW."""
         free = calm & (self._kind == FREE)
-        order = np.concatenate([np.flatnonzero(mask) for mask in (calm, calm & ~free, free, anti)])
-        sizes = [int(mask.sum()) for mask in (calm, calm & ~free, free, anti)]
-        came = np.repeat(np.array([0, 1, 1, 0], np.int32), sizes)
-        goes = np.repeat(np.array([0, 0, 1, 1], np.int32), sizes)
-        doubled = _View(
-            2 * self._source[order] + came,
-            2 * self._target[order] + goes,
-            order,
-            2 * self._nodes,
-            np.repeat(self._barrier, 2),
+        parts = [(calm, 0, 0), (calm & ~free, 1, 0), (free, 1, 1), (anti, 0, 1)]
+        edges = np.concatenate([np.flatnonzero(mask) for mask, _, _ in parts])
+        came, goes = (
+            np.concatenate([np.full(int(part[0].sum()), part[end], np.int32) for part in parts]) for end in (1, 2)
         )
-        view: _View | None = None
-        for members in self._untold(level, NONADJACENT, doubled.groups(), 2):
-            view = view or _View(
-                self._source[calm], self._target[calm], np.flatnonzero(calm), self._nodes, self._barrier
-            )
-            single = self._single(members, view, np.flatnonzero(anti))
+        source, target = 2 * self._source[edges] + came, 2 * self._target[edges] + goes
+        doubled = _View(source, target, edges, 2 * self._nodes, np.repeat(self._barrier, 2))
+        untold = list(self._untold(level, NONADJACENT, doubled.groups(), 2))
+        if not untold:
+            return
+        view = self._view(calm)
+        closing = np.flatnonzero(anti)
+        label = doubled.component[2 * self._source[closing]]
+        inside = label == doubled.component[2 * self._target[closing] + 1]
+        inside &= view.component[self._target[closing]] > view.component[self._source[closing]]
+        closing, label = closing[inside], label[inside]
+        order = np.argsort(label, kind="stable")
+        closing, label = closing[order], label[order]
+        for members in untold:
+            begin, end = np.searchsorted(label, (doubled.component[members[0]], doubled.component[members[0]] + 1))
+            single = self._single(view, closing[begin:end])
+            nodes = np.unique(members // 2)
             if single:
-                self._tell(level, SINGLE, np.unique(members // 2), lambda single=single: single)
+                self._tell(level, SINGLE, nodes, lambda single=single: single)
             else:
-                self._tell(level, NONADJACENT, members // 2, lambda members=members: doubled.shortest_cycle(members))
+                self._tell(level, NONADJACENT, nodes, lambda members=members: doubled.shortest_cycle(members))
 
-    def _single(self, members: Int64s, view: _View, anti: Int64s) -> list[int]:
-        """The edges of a short cycle with one RW inside a component of the doubled graph; empty: there is none."""
-        inside = np.zeros(2 * self._nodes, bool)
-        inside[members] = True
-        candidates = anti[inside[2 * self._source[anti]] & inside[2 * self._target[anti] + 1]]
-        nodes = np.unique(members // 2)
-        allowed = set(nodes.tolist())
-        best = _NO_PATH
+    def _single(self, view: _View, closing: Int64s) -> list[int]:
+        """The edges of a short cycle with one RW; `closing` are RWs whose source may be reached from their target.
+
+        Where none of these lies on a cycle of them, the view has none: its components fall along its edges.
+        """
+        begins, ends = self._target[closing], self._source[closing]
+        order = np.argsort(view.component[begins] - view.component[ends], kind="stable")  # what is near comes first
         budget = _Budget()
-        for edge in candidates.tolist():
-            back = view.path(int(self._target[edge]), int(self._source[edge]), allowed, budget, best.length - 1)
+        best = _NO_PATH
+        for i in order.tolist():
+            back = view.path(int(begins[i]), int(ends[i]), budget, best.length - 2)
             if back.edges:
-                best = _Path(back.length + 1, [edge, *back.edges])
-            if budget.spent:
+                best = _Path(back.length + 1, [int(closing[i]), *back.edges])
+            if budget.spent or best.length == _SHORTEST:
                 break
-        else:
+        if best.edges or not budget.spent:
             return best.edges
-        return best.edges or self._any_single(nodes, view, candidates)
-
-    def _any_single(self, nodes: Int64s, view: _View, candidates: Int64s) -> list[int]:
-        place = np.full(self._nodes, -1, np.int32)
-        nodes = nodes[np.argsort(-view.component[nodes], kind="stable")]  # along the edges, which have no cycle here
-        place[nodes] = np.arange(len(nodes))
-        source, target = place[view.source], place[view.target]
-        within = (source >= 0) & (target >= 0)
-        offsets, order = successors(source[within], len(nodes))
-        begins, ends = place[self._target[candidates]], place[self._source[candidates]]
-        sequence = np.arange(len(nodes), dtype=np.int32)
-        number = int(first_return(offsets, target[within][order], sequence, begins, ends))
+        number = view.first_return(begins, ends)
         if number < 0:
             return []
-        edge = int(candidates[number])
-        allowed = set(nodes.tolist())
-        return [edge, *view.path(int(self._target[edge]), int(self._source[edge]), allowed, _Budget(None)).edges]
+        back = view.path(int(begins[number]), int(ends[number]), _Budget(NEVER))
+        return [int(closing[number]), *back.edges]
+
+    def _view(self, mask: Bools) -> _View:
+        return _View(self._source[mask], self._target[mask], np.flatnonzero(mask), self._nodes, self._barrier)
 
     def _untold(self, level: int, name: str, groups: list[Int64s], copies: int) -> Iterator[Int64s]:
         """Components in which nothing weaker was told."""
@@ -207,27 +211,26 @@ _NO_PATH = _Path(NEVER, [])
 
 
 class _Budget:
-    def __init__(self, left: int | None = _BUDGET) -> None:
-        self._left = left
+    """Edges that searches may still look at."""
 
-    def use(self, count: int) -> None:
-        if self._left is not None:
-            self._left -= count
+    def __init__(self, left: int = _EDGES) -> None:
+        self.left = left
 
     @property
     def spent(self) -> bool:
-        return self._left is not None and self._left <= 0
+        return self.left <= 0
 
 
 class _View:
     """Some of the edges, by source; `edges` are their numbers."""
 
-    def __init__(self, source: Int64s, target: Int64s, edges: Int64s, nodes: int, barrier: Bools) -> None:
-        self.source, self.target = source.astype(np.int32), target.astype(np.int32)
-        offsets, order = successors(self.source, nodes)
-        self.component = components(offsets, self.target[order])
-        self._arrays = offsets, self.target[order], edges[order], barrier
-        self._lists: tuple[list[int], list[int], list[int], list[bool]] | None = None
+    def __init__(self, source: Int32s, target: Int32s, edges: Int64s, nodes: int, barrier: Bools) -> None:
+        self._offsets, order = successors(source, nodes)
+        self._targets = target[order]
+        self._edges = edges[order]
+        self._barrier = barrier
+        self.component = components(self._offsets, self._targets)
+        self._search: SearchSpace | None = None
 
     def groups(self) -> list[Int64s]:
         """The components of more than one node, the smallest first."""
@@ -239,46 +242,36 @@ class _View:
 
     def shortest_cycle(self, members: Int64s) -> list[int]:
         """Edges, through any of the members of a component."""
-        barrier = self._arrays[3]
-        allowed = set(members.tolist())
         best = _NO_PATH
         budget = _Budget()
-        for start in members[~barrier[members]].tolist():
-            found = self.path(start, start, allowed, budget if best.edges else _Budget(None), best.length - 1)
+        for start in members[~self._barrier[members]].tolist():
+            found = self.path(start, start, budget if best.edges else _Budget(NEVER), best.length - 1)
             best = found if found.edges else best
-            if budget.spent:
+            if budget.spent or best.length == _SHORTEST:
                 break
         return best.edges
 
-    def path(self, start: int, goal: int, allowed: set[int], budget: _Budget, most: int = NEVER) -> _Path:
-        """A shortest one through allowed nodes, of at most so many transactions; entering a barrier costs nothing."""
-        if self._lists is None:
-            offsets, target, edges, barrier = self._arrays
-            self._lists = offsets.tolist(), target.tolist(), edges.tolist(), barrier.tolist()
-        offsets, target, edges, barrier = self._lists
-        came: dict[int, tuple[int, int]] = {}  # node -> the node before, and the edge
-        level, depth = [start], 0
-        while level and depth < most and not budget.spent:
-            depth += 1
-            following: list[int] = []
-            for node in level:  # grows while barriers are entered
-                budget.use(offsets[node + 1] - offsets[node])
-                for place in range(offsets[node], offsets[node + 1]):
-                    other = target[place]
-                    if other in came or other not in allowed or (other == start and other != goal):
-                        continue
-                    came[other] = node, edges[place]
-                    if other == goal:
-                        return _Path(depth, _traced(came, start, goal))
-                    (level if barrier[other] else following).append(other)
-            level = following
-        return _NO_PATH
+    def path(self, start: int, goal: int, budget: _Budget, most: int = NEVER) -> _Path:
+        """A shortest one of at most so many transactions (entering a barrier costs nothing)."""
+        if self._search is None:
+            self._search = search_space(len(self._barrier))
+        arrays = self._offsets, self._targets, self.component, self._barrier
+        length, looked = shortest_path(*arrays, start, goal, most, budget.left, self._search)
+        budget.left -= int(looked)
+        if not length:
+            return _NO_PATH
+        places: list[int] = []
+        node = goal
+        while not places or node != start:
+            places.append(int(self._search.edge[node]))
+            node = int(self._search.before[node])
+        return _Path(int(length), self._edges[places[::-1]].tolist())
 
-
-def _traced(came: dict[int, tuple[int, int]], start: int, goal: int) -> list[int]:
-    path: list[int] = []
-    node = goal
-    while not path or node != start:
-        node, edge = came[node]
-        path.append(edge)
-    return path[::-1]
+    def first_return(self, begins: Int32s, ends: Int32s) -> int:
+        """The number of a pair of which the end can be reached from the beginning, or -1; no cycle may be in reach."""
+        order = np.argsort(-self.component, kind="stable").astype(np.int32)
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order))
+        near = np.argsort(place[begins], kind="stable")
+        number = int(first_return(self._offsets, self._targets, order, place, begins[near], ends[near]))
+        return int(near[number]) if number >= 0 else -1

@@ -6,6 +6,8 @@ u's edges are. All in this one file: Numba keeps compiled code by the file of th
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,7 @@ from harness.checker.linearizability.compiling import compiled
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 BATCH = 64  # questions of `first_return` that one sweep answers: bits of a word
 
@@ -84,26 +87,103 @@ def components(offsets: Int64s, targets: Int32s) -> Int32s:
     return component
 
 
+class SearchSpace(NamedTuple):
+    """Room for `shortest_path`, used again and again; after a search `before` and `edge` lead back from the goal."""
+
+    before: Int32s  # node -> the node before it
+    edge: Int64s  # node -> place of the edge into it
+    seen: Int64s  # node -> search that reached it
+    level: Int32s
+    following: Int32s
+    search: Int64s  # [number of the latest one]
+
+
+def search_space(nodes: int) -> SearchSpace:
+    nodes_of = (np.empty(nodes, np.int32) for _ in range(3))
+    before, level, following = nodes_of
+    return SearchSpace(
+        before, np.empty(nodes, np.int64), np.zeros(nodes, np.int64), level, following, np.zeros(1, np.int64)
+    )
+
+
 @compiled
-def first_return(offsets: Int64s, targets: Int32s, order: Int32s, begins: Int32s, ends: Int32s) -> int:
+def shortest_path(
+    offsets: Int64s,
+    targets: Int32s,
+    component: Int32s,
+    barrier: Bools,
+    start: int,
+    goal: int,
+    most: int,
+    edges: int,
+    space: SearchSpace,
+) -> tuple[int, int]:
+    """Length of a shortest path of at most `most` steps (0: none), and how many edges were looked at: about `edges` at
+    most. A step into a barrier counts nothing. Nodes whose component is below the goal's cannot lead to it.
+    """
+    before, edge, seen, level, following, search = space
+    search[0] += 1
+    number = search[0]
+    level[0] = start
+    held, depth, looked = 1, 0, 0
+    while held and depth < most and looked < edges:
+        depth += 1
+        next_held, at = 0, 0
+        while at < held:  # `held` grows while barriers are entered
+            node = level[at]
+            at += 1
+            looked += offsets[node + 1] - offsets[node]
+            for place in range(offsets[node], offsets[node + 1]):
+                other = targets[place]
+                if seen[other] == number or component[other] < component[goal]:
+                    continue
+                if other == start and other != goal:
+                    continue
+                seen[other] = number
+                before[other] = node
+                edge[other] = place
+                if other == goal:
+                    return depth, looked
+                if barrier[other]:
+                    level[held] = other
+                    held += 1
+                else:
+                    following[next_held] = other
+                    next_held += 1
+        level[:next_held] = following[:next_held]
+        held = next_held
+    return 0, looked
+
+
+@compiled
+def first_return(offsets: Int64s, targets: Int32s, order: Int32s, place: Int32s, begins: Int32s, ends: Int32s) -> int:
     """The first i for which ends[i] can be reached from begins[i], or -1.
 
-    The graph is acyclic, and `order` has all its nodes, each before its successors. One sweep answers BATCH questions.
+    The graph is acyclic where that matters, `order` has its nodes, each before its successors, and `place` says where.
+    One sweep answers BATCH questions, and goes from the first beginning to the last end: the nearer the beginnings of
+    neighbours, the shorter.
     """
     reached = np.zeros(len(offsets) - 1, np.uint64)
     for first in range(0, len(begins), BATCH):
         last = min(first + BATCH, len(begins))
-        reached[:] = np.uint64(0)
+        low, high = len(order), 0
         for i in range(first, last):
             reached[begins[i]] |= np.uint64(1) << np.uint64(i - first)
-        for node in order:
+            low, high = min(low, place[begins[i]]), max(high, place[ends[i]])
+        for at in range(low, high):
+            node = order[at]
             mask = reached[node]
             if mask:
                 for edge in range(offsets[node], offsets[node + 1]):
-                    reached[targets[edge]] |= mask
+                    if place[targets[edge]] <= high:
+                        reached[targets[edge]] |= mask
         for i in range(first, last):
             if reached[ends[i]] >> np.uint64(i - first) & np.uint64(1):
                 return i
+        for at in range(low, high + 1):
+            reached[order[at]] = np.uint64(0)
+        for i in range(first, last):
+            reached[begins[i]] = np.uint64(0)
     return -1
 
 

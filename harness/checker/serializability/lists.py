@@ -164,7 +164,7 @@ class Lists:
         keys, reads = self._keys, self._reads
         for key in keys:
             key.agreed = len(key.longest)
-            if len(set(key.longest)) < len(key.longest):
+            if self._repeats(key.longest, key.longest_row):
                 self._repeated(key, key.longest, key.longest_row)
         for row, number, value in zip(reads.row, reads.key, reads.value, strict=True):
             key = keys[number]
@@ -172,10 +172,16 @@ class Lists:
                 continue
             key.settled = False
             key.agreed = min(key.agreed, _agreement(key.longest, value))
-            if len(set(value)) < len(value):
+            if self._repeats(value, row):
                 self._repeated(key, value, row)
             sentence = f"{self._name(row)} read {said(value)} from {said(key.name)}, and {self._name(key.longest_row)}"
             self.findings.add("incompatible-order", [row, key.longest_row], f"{sentence} read {said(key.longest)}")
+
+    def _repeats(self, value: tuple[Any, ...], row: int) -> bool:
+        try:
+            return len(set(value)) < len(value)
+        except TypeError as error:
+            raise NotATransaction(row, f"{self._name(row)} read {said(value)}: {error}") from None
 
     def _repeated(self, key: _Key, value: tuple[Any, ...], row: int) -> None:
         seen: set[Any] = set()

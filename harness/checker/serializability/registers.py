@@ -26,6 +26,7 @@ A value that nobody wrote is told, but not judged: the history may not have begu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,7 +190,7 @@ class Registers:
         self._by_version = np.argsort(self._read_version, kind="stable")
         self._read_from = np.searchsorted(self._read_version[self._by_version], np.arange(len(self._key) + 1))
         follows = _columns(self._follows, 3)
-        sure = self.happened[follows[0]] & (outcome[follows[0]] == OK) & ~self._ambiguous[follows[1]]
+        sure = (outcome[follows[0]] == OK) & ~self._ambiguous[follows[1]] & (follows[1] != follows[2])
         self._follow_row, self._follow_before, self._follow_after = (column[sure] for column in follows)
 
     def _phenomena(self) -> None:
@@ -319,17 +320,18 @@ class Registers:
         final = final[np.lexsort((last[final], self._key[final]))]
         place = np.full(len(self._key) + 1, -1, np.int64)  # one more for none
         place[final] = np.arange(len(final))
-        width = int(last[final].max()) + 2  # of a register in what follows
-        keys = self._key[final] * width
-        last_of = np.minimum(first, width - 1)
+        earliest = int(last[final].min())
+        width = int(last[final].max()) - earliest + 2  # of a register on the one axis on which all of them lie
+        axis = self._key * width
         read = np.flatnonzero(place[self._read_version] >= 0)
         wrote = self._written(self._read_row[read], self._key[self._read_version[read]])
         version = np.concatenate((self._read_version[read], final))
         source = np.concatenate((self._read_row[read], self._writer[final]))
         kind = np.concatenate((np.full(len(read), RW_REALTIME), np.full(len(final), ORDER_REALTIME)))
         other = np.concatenate((place[wrote], np.full(len(final), -1)))
-        begins = np.searchsorted(keys + last[final], self._key[version] * width + last_of[version], side="right")
-        ends = np.searchsorted(keys, self._key[version] * width, side="right")
+        over = np.clip(first, earliest - 1, earliest + width - 2) - earliest
+        begins = np.searchsorted(axis[final] + last[final] - earliest, axis[version] + over[version], side="right")
+        ends = np.searchsorted(axis[final], axis[version], side="right")
         one, single, many, chain = later_versions(begins, ends, place[version], other, GAP)
         barrier = edges.barriers(len(final))
         numbers = np.arange(len(final), dtype=np.int64)
@@ -382,5 +384,5 @@ class Registers:
         return f"T{self._transactions.operations[row].index}"
 
 
-def _columns(rows: list[tuple[int, ...]], width: int) -> list[Int64s]:
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Int64s]:
     return list(np.array(rows, np.int64).reshape(-1, width).T)
