@@ -71,7 +71,7 @@ class ClientGroup:
     async def _begun(self, names: Iterable[str]) -> None:
         """Until each has said that its workload begins."""
         begun: asyncio.Future[Any] = asyncio.gather(*(self._started[name].wait() for name in names))
-        death: asyncio.Future[Any] = asyncio.gather(*(self._death_of(name) for name in names))
+        death: asyncio.Future[Any] = asyncio.gather(*(self._failure_of(name) for name in names))
         try:
             await asyncio.wait([begun, death], timeout=START_DEADLINE, return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
@@ -129,6 +129,13 @@ class ClientGroup:
                 if (down := self._down.get(name)) is None:
                     raise
                 await down.wait()
+
+    async def _failure_of(self, name: str) -> None:
+        """A final reader may be done before another has begun; then its own words are on their way."""
+        gone = await self.nodes[name].exited()
+        if gone.code == 0:
+            await asyncio.Event().wait()
+        raise ClientDied(self._obituary(name, gone))
 
     async def _death_of(self, name: str) -> None:
         gone = await self.nodes[name].exited()

@@ -58,7 +58,7 @@ def transactional_config(
         "acks": settings.acks,
         "enable.idempotence": settings.idempotence,
         "max.in.flight.requests.per.connection": settings.requests_in_flight,
-        "linger.ms": settings.linger_ms or 0,
+        "linger.ms": 5 if settings.linger_ms is None else settings.linger_ms,
         "batch.size": settings.batch_bytes,
         "retries": settings.retries,
         "delivery.timeout.ms": settings.delivery_timeout_ms,

@@ -141,7 +141,11 @@ def note_committed(context: ClientContext, settings: ClientSettings, group: str)
     """Ask a group for its committed offsets in all partitions, as somebody who is no member of it."""
     recorder, client = context.recorder, f"{context.client}.g-{group}"
     places = [TopicPartition(topic.name, number) for topic in context.topics for number in range(topic.partitions)]
-    config = {**clients.drain_config(context.bootstrap, client, settings), "group.id": group}
+    config = {
+        **clients.drain_config(context.bootstrap, client, settings),
+        "group.id": group,
+        "isolation.level": "read_committed",  # offsets of a transaction that is being ended are waited for
+    }
     consumer = clients.new_consumer(config)
     op = recorder.invoke(client=client, kind=OpKind.FETCH_OFFSETS, phase=Phase.FINAL, process=recorder.new_process())
     try:

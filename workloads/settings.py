@@ -199,7 +199,7 @@ class TransactionSettings(ReaderSettings):
     consumers: int = Field(1, ge=0, description="Readers per client node, beside the members of the group.")
     consumer_mode: Literal["assign"] = Field("assign", description="Readers take partitions by hand.")
     group: str = Field("krash", min_length=1, description="Group whose offsets are committed in transactions.")
-    records: int = Field(20, ge=1, le=10_000, description="Most records of one transaction; how many is drawn.")
+    records: int = Field(100, ge=1, le=10_000, description="Most records of one transaction; how many is drawn.")
     mixed: float = Field(
         0.5, ge=0, le=1, description="Share of producers that read what they were given by the group, too."
     )

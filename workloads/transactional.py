@@ -161,13 +161,14 @@ class User:
             spent_s = time.monotonic() - asked
             if error is None or not error.retriable() or spent_s >= self._patience_s:
                 break
+        name = None if error is None else error_name(error)
         outcome = outcome_of_commit(
-            error and error_name(error),
+            name,
             latency_s=spent_s,
             retry_backoff_s=self._settings.retry_backoff_ms / 1000,
             fenced_before=self.fenced,
         )
-        self._recorder.complete(op, outcome, error=error and error_name(error))
+        self._recorder.complete(op, outcome, error=name)
         if outcome is Outcome.INFO:
             self._process = self._recorder.new_process()
         return Step.DONE if error is None else self._step_after(error)

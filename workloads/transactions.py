@@ -167,6 +167,7 @@ class Transactor:
             **clients.consumer_config(self._context.bootstrap, client, self._settings),
             "partition.assignment.strategy": "range",
             "enable.auto.commit": False,
+            "isolation.level": "read_committed",  # also of offsets: those of an open transaction are waited for
         }
         return Membership(
             self._context.recorder,

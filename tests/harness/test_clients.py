@@ -177,6 +177,22 @@ def test_a_final_reader_that_does_not_end_is_killed() -> None:
     asyncio.run(scenario())
 
 
+def test_a_final_reader_that_is_done_before_another_has_begun_is_no_death() -> None:
+    async def scenario() -> None:
+        nodes = {"w1": FakeNode(), "w2": FakeNode()}
+        nodes["w1"].starts = False
+        nodes["w2"].ended.set_result(Gone(0))
+        starting = asyncio.create_task(group_of(nodes, []).start())
+        async with asyncio.timeout(10):
+            while not nodes["w2"].said.empty() or "w1" not in str(nodes["w1"].files):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0)
+        assert not starting.done()
+        nodes["w1"].said.put_nowait('{"started": {"client": "w1", "phase": "final", "at_ns": 1}}')
+        await asyncio.wait_for(starting, 10)
+
+    asyncio.run(scenario())
+
+
 def test_a_client_that_dies_before_its_workload_begins_is_told_by_start() -> None:
     async def scenario() -> None:
         nodes = {"w1": FakeNode(), "w2": FakeNode()}
