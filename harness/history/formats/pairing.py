@@ -242,15 +242,19 @@ _READS = frozenset({"read", "get"})
 def _has_independent_keys(operations: Sequence[Operation]) -> bool:
     """Only jepsen.independent invokes a read with a value: the key, and nothing yet."""
     reads = [operation for operation in operations if operation.f in _READS]
-    return bool(reads) and all(_is_pair(o.value) for o in operations) and all(_reads_a_key(o.value) for o in reads)
+    return bool(reads) and all(_is_pair(o.value) for o in operations) and all(_reads_a_key(o) for o in reads)
 
 
 def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2
 
 
-def _reads_a_key(value: Any) -> bool:
-    return value[1] is None and not isinstance(value[0], tuple)
+def _reads_a_key(read: Operation) -> bool:
+    """A vector that it found is [key value] too, or else what it asked for was no key."""
+    key, nothing = read.value
+    found = read.result
+    wrapped = not isinstance(found, tuple) or (_is_pair(found) and found[0] == key)
+    return nothing is None and not isinstance(key, tuple) and wrapped
 
 
 def _with_key(operation: Operation) -> Operation:

@@ -158,3 +158,15 @@ def test_a_cas_register_has_no_independent_keys() -> None:
     )
     assert not found.independent
     assert found.operations[0].value == (1, 2)
+
+
+def test_a_read_that_finds_a_plain_vector_did_not_ask_for_a_key() -> None:
+    """So is a published history of a set: elements look like [0 7], and the read finds [0 1 2 ... 7]."""
+    found = paired(
+        op(0, "invoke", "add", (0, 7)),
+        op(0, "ok", "add", (0, 7)),
+        op(0, "invoke", "read", (0, None)),
+        op(0, "ok", "read", (0, 7, 8)),
+    )
+    assert not found.independent
+    assert [operation.value for operation in found.operations] == [(0, 7), (0, None)]
