@@ -16,6 +16,8 @@ knows and such a history does not say:
 * **Unknown outcomes.** A send that somebody read happened, at the offset that its client was told, if it was told one.
 
 `Found.ops` are indices of invocations, as everywhere.
+
+Reading is what takes long, so it is done in Spark's workers: `rows` there, `packed` on the way, `judge_rows` here.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from harness.checker.anomalies import CYCLES
 from harness.checker.facts import RunFacts
+from harness.checker.models.bad_history import bad_history, of_problems
 from harness.checker.models.model import Found, Judgement
 from harness.checker.settings import Settings
-from harness.history.formats.kafka import PART_BITS, KafkaTables, kafka_tables
+from harness.history.formats.kafka import PART_BITS, kafka_tables
 from harness.history.formats.pairing import Paired
 from nemesis.fault import FAULTS
 from reports.verdict import Severity, Status, Validity
@@ -64,53 +68,69 @@ ASKED = [
     "nonlinearizable-log",
     *(kind.name for kind in CYCLES if not kind.name.endswith(("item-process", "item-realtime"))),  # a poll may lag
 ]
-BAD_HISTORY = "bad-history"
-_NAMES_SHOWN = 3
 
 
-@dataclass(kw_only=True)
-class _Rows:
-    """The rows of one history, with what was concluded from them before Spark is asked."""
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """One history as tables, each with the schema of its name: OPS, RECORDS, KEYS, KEYS."""
 
     run: str
-    tables: KafkaTables
+    ops: pa.Table
     records: pa.Table
-    bounds: pa.Table
+    assignments: pa.Table
+    rebalances: pa.Table
+
+    def packed(self) -> bytes:
+        """To travel; `unpacked` undoes it."""
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        for table in (self.ops, self.records, self.assignments, self.rebalances):
+            with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+                stream.write_table(table)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def unpacked(run: str, data: bytes) -> Rows:
+    source = pa.BufferReader(data)
+    ops, records, assignments, rebalances = (pa.ipc.open_stream(source).read_all() for _ in range(4))
+    return Rows(run=run, ops=ops, records=records, assignments=assignments, rebalances=rebalances)
+
+
+def rows(history: Paired, run: str) -> Rows | Judgement:
+    """The rows of a history, under this name; or what is to be said of one that nobody can have recorded."""
+    if history.problems:
+        return of_problems(history.problems)
+    tables = kafka_tables(history.operations, run=run)
+    if tables.problems:
+        first = tables.problems[0]
+        at_fault = [operation for operation in history.operations if operation.index == first.index]
+        return bad_history(first.sentence, *at_fault[:1], count=len(tables.problems))
+    return Rows(
+        run=run,
+        ops=tables.ops,
+        records=_placed(tables.records),
+        assignments=tables.assignments,
+        rebalances=tables.rebalances,
+    )
 
 
 def judge_foreign(spark: SparkSession, histories: Mapping[str, Paired]) -> dict[str, Judgement]:
     """One judgement per history (by whatever names they are given, such as their paths), in their order.
 
     `spark`: a session of harness/checker/session.py. Never raises for what a history says: one with problems, or with ops that
-    are none of `jepsen.tests.kafka`, is invalid as a `bad-history`; one in which nothing was acknowledged or read is
-    unknown.
+    are none of `jepsen.tests.kafka`, is unknown as a `bad-history`, and so is one in which nothing was acknowledged or read.
     """
-    found: dict[str, Judgement] = {}
-    rows: dict[str, _Rows] = {}
-    for place, (name, paired) in enumerate(histories.items()):
-        tables = kafka_tables(paired.operations, run=f"h{place}")
-        bad = [*((p.index, p.sentence) for p in paired.problems), *((p.index, p.sentence) for p in tables.problems)]
-        if bad:
-            found[name] = _bad(bad)
-        else:
-            rows[name] = _rows(f"h{place}", tables)
-    if rows:
-        judged = _judge(spark, list(rows.values()))
-        found |= {name: _judgement(judged[one.run]) for name, one in rows.items()}
-    return {name: found[name] for name in histories}
+    made = {name: rows(history, f"h{place}") for place, (name, history) in enumerate(histories.items())}
+    judged = judge_rows(spark, {name: one for name, one in made.items() if isinstance(one, Rows)})
+    return {name: one if isinstance(one, Judgement) else judged[name] for name, one in made.items()}
 
 
-def _bad(problems: list[tuple[int, str]]) -> Judgement:
-    shown = "; ".join(sentence for _, sentence in problems[:_NAMES_SHOWN])
-    more = f"; and {len(problems) - _NAMES_SHOWN} more" if len(problems) > _NAMES_SHOWN else ""
-    ops = tuple(index for index, _ in problems[:_NAMES_SHOWN])
-    one = Found(type=BAD_HISTORY, count=len(problems), sentence=shown + more, ops=ops)
-    return Judgement(verdict=Validity.INVALID, engine="rules", found=(one,))
-
-
-def _rows(run: str, tables: KafkaTables) -> _Rows:
-    records = _placed(tables.records)
-    return _Rows(run=run, tables=tables, records=records, bounds=_bounds(run, tables.ops, records))
+def judge_rows(spark: SparkSession, histories: Mapping[str, Rows]) -> dict[str, Judgement]:
+    """The same from rows, no two under one name."""
+    if not histories:
+        return {}
+    judged = _judge(spark, list(histories.values()))
+    return {name: _judgement(judged[one.run]) for name, one in histories.items()}
 
 
 def _placed(records: pa.Table) -> pa.Table:
@@ -177,26 +197,26 @@ def _ends(ops: pa.Table, reads: pa.Table) -> dict[str, int]:
     return found
 
 
-def _judge(spark: SparkSession, histories: list[_Rows]) -> dict[str, Judged]:
+def _judge(spark: SparkSession, histories: list[Rows]) -> dict[str, Judged]:
     from harness.checker.history import History
     from harness.checker.judge import judge_history
     from harness.checker.session import scratch
 
     folder = Path(scratch(spark)) / f"foreign-{uuid4().hex}"
     folder.mkdir()
-    ops = pa.concat_tables([one.tables.ops for one in histories])
+    ops = pa.concat_tables([one.ops for one in histories])
     records = pa.concat_tables([one.records for one in histories])
     history = History(
         spark,
         ops=_frame(spark, folder / "ops.parquet", ops),
         records=_frame(spark, folder / "records.parquet", records),
-        bounds=pa.concat_tables([one.bounds for one in histories]),
+        bounds=pa.concat_tables([_bounds(one.run, one.ops, one.records) for one in histories]),
         faults=FAULTS.empty_table(),
         runs={one.run: _facts(one.run) for one in histories},
         rows=records.num_rows,
         small={
-            "kept": pa.concat_tables([one.tables.assignments for one in histories]),
-            "rebalances": pa.concat_tables([one.tables.rebalances for one in histories]),
+            "kept": pa.concat_tables([one.assignments for one in histories]),
+            "rebalances": pa.concat_tables([one.rebalances for one in histories]),
         },
         foreign=True,
     )

@@ -23,6 +23,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "mutex": ("mutex", "MUTEX"),
     "log": ("log", "LOG"),
     "epoch": ("epoch", "EPOCH"),
+    "kafka": ("kafka", "KAFKA"),
     "set-full": ("jepsen_rules", "SET_FULL"),
     "final-set": ("jepsen_rules", "FINAL_SET"),
     "total-queue": ("jepsen_rules", "TOTAL_QUEUE"),

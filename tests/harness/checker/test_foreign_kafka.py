@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -513,5 +514,41 @@ def test_nothing_to_judge_and_what_no_client_could_have_recorded(judgements: dic
     )
     for name, says in (("broken", "line 15"), ("odd", "no op of jepsen.tests.kafka")):
         (found,) = judgements[name].found
-        assert (judgements[name].verdict, found.type) == ("invalid", "bad-history")
+        assert (judgements[name].verdict, found.type) == ("unknown", "bad-history")
         assert says in found.sentence or name == "broken"
+
+
+def test_rows_travel() -> None:
+    from harness.checker.foreign_kafka import Rows, rows, unpacked
+
+    made = rows(paired(two_transactions_read_each_other()), "h7")
+    assert isinstance(made, Rows)
+    assert unpacked("h7", made.packed()) == made
+
+
+@pytest.mark.spark
+def test_files_of_many_kinds_are_judged_together(spark: Any, tmp_path: Path) -> None:
+    from harness.checker.foreign import Request, judge_histories
+
+    files = {
+        "clean.edn": log().text,
+        "skipped.edn": a_process_passes_over_records(),
+        "register.edn": "{:process 0 :type :invoke :f :write :value 1}\n{:process 0 :type :ok :f :write :value 1}\n",
+        "bad.edn": log().text + "{:process 3 :type :invoke :f :send :value 1}\n",
+        "broken.edn": "{:process",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in files]
+    answers = dict(zip(files, judge_histories(spark, paths, Request()), strict=True))
+    assert {name: (one["model"], one["verdict"]) for name, one in answers.items() if name != "bad.edn"} == {
+        "clean.edn": ("kafka", "valid"),
+        "skipped.edn": ("kafka", "invalid"),
+        "register.edn": ("register", "valid"),
+        "broken.edn": (None, "error"),
+    }
+    (found,) = answers["skipped.edn"]["anomalies"]
+    assert (found["type"], found["count"], len(found["ops"])) == ("poll-skip", 1, 2)
+    assert found["ops"][0].startswith("18: process 2 poll")
+    (named,) = judge_histories(spark, [tmp_path / "bad.edn"], Request(model="kafka"))
+    assert (named["verdict"], named["anomalies"][0]["type"]) == ("unknown", "bad-history")
