@@ -25,6 +25,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "epoch": ("epoch", "EPOCH"),
     "list-append": ("transactions", "LIST_APPEND"),
     "rw-register": ("transactions", "RW_REGISTER"),
+    "kafka": ("kafka", "KAFKA"),
     "set-full": ("jepsen_rules", "SET_FULL"),
     "final-set": ("jepsen_rules", "FINAL_SET"),
     "total-queue": ("jepsen_rules", "TOTAL_QUEUE"),
@@ -35,8 +36,6 @@ MODELS: Mapping[str, tuple[str, str]] = {
 }  # name -> (module of this package, its constant)
 _TOOLS = ("knossos-", "jepsen-", "elle-")  # as elle-cli prefixes the same names
 _JEPSENS_OWN = {"jepsen-set": "final-set", "jepsen-counter": "counter-bounds"}  # where ours ask for linearizability
-
-
 _YIELDS = {"long-fork": {"list-append", "rw-register"}}  # fits what these judge as well; theirs is the wider question
 
 
