@@ -92,6 +92,7 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
 def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from harness.checker.foreign import ERROR, Request, judge_histories
 
+    _compile_kernels()
     _doing(f"reading and judging {len(paths)} {'history' if len(paths) == 1 else 'histories'}")
     try:
         yield from judge_histories(spark, paths, Request.from_json(question))
@@ -153,6 +154,16 @@ def _warm_up(spark: SparkSession) -> None:
     from harness.checker.session import scratch
 
     judge(spark, [open_run(save_sample(scratch(spark) / "sample"))])
+    _compile_kernels()
+
+
+def _compile_kernels() -> None:
+    """Once per version of krash; Spark's workers find them in the cache."""
+    from harness.checker.linearizability.warm import compile_kernels, is_warm
+
+    if not is_warm():
+        _doing("compiling the engines, once")
+        compile_kernels()
 
 
 def _doing(text: str) -> None:
