@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from harness.checker.linearizability import operations as codes
 from harness.checker.linearizability.operations import OPEN, Operations, lists_of
+from harness.history.formats.pairing import Paired
 from tests.harness.checker.linearizability.brute_force import Op, State, apply
+from tests.harness.checker.serializability.worlds import Forgotten, play
 
 
 class Object(NamedTuple):
@@ -242,6 +244,19 @@ def encode(ops: list[Op]) -> Operations:
 def initial_code(name: str) -> int:
     """The engines' initial state."""
     return 0 if OBJECTS[name].initial == 0 else codes.NIL
+
+
+@st.composite
+def transactional_histories(draw: st.DrawFn, write: str, isolation: str, most: int = 8) -> Paired:
+    """Of a database that has this isolation (see `worlds`); `write`: "append" to lists or "w" to registers."""
+    return play(
+        draw(st.randoms(use_true_random=False)),
+        write,
+        isolation,
+        draw(st.sampled_from(list(Forgotten))),
+        transactions=draw(st.integers(1, most)),
+        keys=draw(st.integers(1, 3)),
+    )
 
 
 @st.composite

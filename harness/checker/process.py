@@ -29,6 +29,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end_now)
     os.nice(options.nice)
     began = time.monotonic()
+    _compiling.start()
 
     from harness.checker.session import SparkFailed, spark_session
 
@@ -92,7 +94,9 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
 def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from harness.checker.foreign import ERROR, Request, judge_histories
 
-    _compile_kernels()
+    if _compiling.is_alive():
+        _doing("compiling kernels, which is kept")
+        _compiling.join()
     _doing(f"reading and judging {len(paths)} {'history' if len(paths) == 1 else 'histories'}")
     try:
         yield from judge_histories(spark, paths, Request.from_json(question))
@@ -148,22 +152,22 @@ def _written(path: Path, judged: Any, write: Callable[[Path, Any], None], began:
     }
 
 
+def _compile_kernels() -> None:
+    from harness.checker.linearizability.ready import compile_kernels
+
+    with suppress(Exception):  # whoever needs the kernels is told; whoever does not must not be bothered
+        compile_kernels()
+
+
+_compiling = threading.Thread(target=_compile_kernels, daemon=True)
+
+
 def _warm_up(spark: SparkSession) -> None:
     from harness.checker.judge import judge
     from harness.checker.sample import save_sample
     from harness.checker.session import scratch
 
     judge(spark, [open_run(save_sample(scratch(spark) / "sample"))])
-    _compile_kernels()
-
-
-def _compile_kernels() -> None:
-    """Once per version of krash; Spark's workers find them in the cache."""
-    from harness.checker.linearizability.warm import compile_kernels, is_warm
-
-    if not is_warm():
-        _doing("compiling the engines, once")
-        compile_kernels()
 
 
 def _doing(text: str) -> None:

@@ -23,6 +23,8 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "mutex": ("mutex", "MUTEX"),
     "log": ("log", "LOG"),
     "epoch": ("epoch", "EPOCH"),
+    "list-append": ("transactions", "LIST_APPEND"),
+    "rw-register": ("transactions", "RW_REGISTER"),
     "set-full": ("jepsen_rules", "SET_FULL"),
     "final-set": ("jepsen_rules", "FINAL_SET"),
     "total-queue": ("jepsen_rules", "TOTAL_QUEUE"),

@@ -74,11 +74,11 @@ print(sum(sum(one.stats.cache_misses.values()) for one in dispatchers if one.tar
 """
 
 
-def test_warming_compiles_all_that_verdicts_need(tmp_path: Path) -> None:
+def test_ready_compiles_all_that_verdicts_need(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    warm = [sys.executable, "-m", "harness.checker.linearizability.warm"]
+    ready = [sys.executable, "-m", "harness.checker.linearizability.ready"]
     for _ in range(2):
-        subprocess.run(warm, check=True, env=environment)
+        subprocess.run(ready, check=True, env=environment)
     judged = subprocess.run(
         [sys.executable, "-c", _JUDGED], check=True, env=environment, capture_output=True, text=True
     )
