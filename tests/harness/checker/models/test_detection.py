@@ -26,6 +26,8 @@ from tests.harness.checker.models.judging import judged, ops, types
         (("0 invoke txn [[:w 1 2] [:r 2 nil]]", "0 ok txn [[:w 1 2] [:r 2 nil]]"), "rw-register"),
         (("0 invoke read [[:r 1 nil] [:r 2 nil]]", "0 ok read [[:r 1 1] [:r 2 nil]]"), "long-fork"),
         (("0 invoke transfer {:from 1, :to 2, :amount 3}", "1 invoke read nil", "1 ok read {1 5, 2 5}"), "bank"),
+        (("0 invoke txn [[:append :x 1] [:r :y nil]]", "0 ok txn [[:append :x 1] [:r :y []]]"), "list-append"),
+        (("0 invoke txn [[:w :x 1]]", "0 ok txn [[:w :x 1]]", "1 invoke txn [[:r :x nil]]"), "rw-register"),
     ],
 )
 def test_the_model_is_seen_from_the_ops(tmp_path: Path, lines: tuple[str, ...], model: str) -> None:
