@@ -214,6 +214,7 @@ class Lists:
         agreed = sizes[self._read_key] - 1
         self._exact = others <= agreed
         self._read_version = self._base[self._read_key] + np.minimum(others, agreed)
+        self._by_version = np.argsort(self._read_version, kind="stable")
 
     def _happened(self) -> Bools:
         """What succeeded, and what is of unknown outcome and was seen."""
@@ -233,11 +234,14 @@ class Lists:
             if nobody:
                 what = f"{self._name(key.longest_row)} read {said(nobody[0])} from {said(key.name)}"
                 self.findings.add("phantom-value", [key.longest_row], f"{what}, which nobody appended", len(nobody))
-        aborted = {number for number, key in enumerate(self._keys) if any(e not in key.writers for e in key.aborted)}
+        aborted = {number for number, key in enumerate(self._keys) if key.aborted and self._shows_aborted(key)}
         if aborted:
             self._aborted_reads(aborted)
         self._intermediate_reads()
         self._lost_updates()
+
+    def _shows_aborted(self, key: _Key) -> bool:
+        return not key.settled or any(e in key.aborted and e not in key.writers for e in key.longest)
 
     def _dirty_update(self, key: _Key) -> None:
         failed = next((e for e in key.longest if e in key.aborted and e not in key.writers), None)
@@ -309,7 +313,7 @@ class Lists:
             saw = (place > 0) & (key[before] == self._read_key)
             edges.extend(self._writer[before[saw]], self._read_row[saw], WR, before[saw])
             after = known[np.minimum(place, len(known) - 1)]
-            missed = (place < len(known)) & (key[after] == self._read_key) & self._exact
+            missed = (place < len(known)) & (key[after] == self._read_key)
             edges.extend(self._read_row[missed], self._writer[after[missed]], RW, after[missed])
         for number, targets in self._unread():
             self._tail(edges, number, targets)
@@ -326,13 +330,10 @@ class Lists:
                 yield number, rows
 
     def _tail(self, edges: Edges, number: int, targets: list[int]) -> None:
-        if not hasattr(self, "_by_version"):
-            self._by_version = np.argsort(self._read_version, kind="stable")
-            self._sorted_version = self._read_version[self._by_version]
         last = int(self._base[number + 1]) - 1
-        begin, end = np.searchsorted(self._sorted_version, (last, last + 1))
+        begin, end = np.searchsorted(self._read_version, (last, last + 1), sorter=self._by_version)
         readers = self._by_version[begin:end]
-        sources = [(row, RW) for row in np.unique(self._read_row[readers[self._exact[readers]]]).tolist()]
+        sources = [(row, RW) for row in np.unique(self._read_row[readers]).tolist()]
         writers = self._slice(number)
         writers = writers[writers >= 0]
         if len(writers):

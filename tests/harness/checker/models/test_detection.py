@@ -22,6 +22,8 @@ from tests.harness.checker.models.judging import judged, ops, types
         (("0 invoke increment nil", "0 ok increment nil"), "counter"),
         (("0 invoke append :a", "0 ok append [0 :a]"), "log"),
         (("0 invoke elect 1", "0 ok elect 1"), "epoch"),
+        (("0 invoke txn [[:append :x 1] [:r :y nil]]", "0 ok txn [[:append :x 1] [:r :y []]]"), "list-append"),
+        (("0 invoke txn [[:w :x 1]]", "0 ok txn [[:w :x 1]]", "1 invoke txn [[:r :x nil]]"), "rw-register"),
     ],
 )
 def test_the_model_is_seen_from_the_ops(tmp_path: Path, lines: tuple[str, ...], model: str) -> None:
