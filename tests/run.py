@@ -4,17 +4,19 @@
     ./run-tests lint unit              these
     ./run-tests unit -- -k partition   what follows -- goes to pytest
 
-The exit code is tox's, but an environment that did not run at all is a failure too. The last line is a count like pytest's own.
+The exit code is tox's, but an environment that did not run at all is a failure too. Without names, what this account cannot do (ROOT_ONLY)
+is left out, and said and counted so. The last line is a count like pytest's own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".tox" / "results"
+ROOT_ONLY = {"docker": "entering the namespaces of containers needs root: sudo ./run-tests docker"}
 OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 
@@ -44,9 +47,8 @@ class Environment:
 def tox_command(arguments: Sequence[str]) -> list[str]:
     """Names before the first flag are environments; flags go to tox, what follows -- to pytest."""
     ours, _, theirs = _split(arguments)
-    names = [argument for argument in ours if not argument.startswith("-")]
     flags = [argument for argument in ours if argument.startswith("-")]
-    chosen = ["-e", ",".join(names)] if names else []
+    chosen = ["-e", ",".join(_names(arguments))] if _names(arguments) else []
     return [sys.executable, "-m", "tox", "run", *chosen, "--result-json", str(RESULTS / "tox.json"), *flags, *theirs]
 
 
@@ -57,8 +59,16 @@ def read_results(results: Path, wanted: Sequence[str]) -> list[Environment]:
     return [_environment(name, environments.get(name, {}), results / f"{name}.xml") for name in wanted]
 
 
-def summary(environments: Sequence[Environment]) -> list[str]:
+def left_out(wanted: Sequence[str], *, root: bool) -> dict[str, str]:
+    """Of the environments that nobody named: which this account cannot do, and why."""
+    return {} if root else {name: reason for name, reason in ROOT_ONLY.items() if name in wanted}
+
+
+def summary(environments: Sequence[Environment], without: Mapping[str, str] | None = None) -> list[str]:
+    """Lines for people; `without`: environments that were left out, and why."""
+    without = without or {}
     lines = [_line(environment) for environment in environments]
+    lines += [f"{name:<16} LEFT OUT    {reason}" for name, reason in without.items()]
     for environment in environments:
         lines += [
             f"  skipped in {environment.name}: {c.name}: {c.reason}"
@@ -69,18 +79,25 @@ def summary(environments: Sequence[Environment]) -> list[str]:
         lines += [f"  {case.outcome} in {environment.name}: {case.name}" for case in bad]
     seconds = sum(environment.seconds for environment in environments)
     every = [case for environment in environments for case in environment.cases]
-    return [*lines, f"=== {_counts(every)} in {seconds:.2f}s ==="]
+    missing = f", {len(without)} environment left out" if without else ""
+    return [*lines, f"=== {_counts(every)}{missing} in {seconds:.2f}s ==="]
 
 
 def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in ("-h", "--help"):
         print(f"{__doc__}\nEnvironments:")
         return subprocess.run([sys.executable, "-m", "tox", "list", "--quiet"], cwd=ROOT).returncode
+    wanted, without = _names(arguments), dict[str, str]()
+    if not wanted:
+        listed = _listed()
+        without = left_out(listed, root=os.geteuid() == 0)
+        wanted = [name for name in listed if name not in without]
+        arguments = [*wanted, *arguments]
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
     code = subprocess.run(tox_command(arguments), cwd=ROOT).returncode
-    environments = read_results(RESULTS, _wanted(arguments))
-    print("\n" + "\n".join(summary(environments)), flush=True)
+    environments = read_results(RESULTS, wanted)
+    print("\n" + "\n".join(summary(environments, without)), flush=True)
     return code or int(not all(environment.ok for environment in environments))
 
 
@@ -89,11 +106,12 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], int, list[str]]:
     return list(arguments[:end]), end, list(arguments[end:])
 
 
-def _wanted(arguments: Sequence[str]) -> list[str]:
-    ours, _, _ = _split(arguments)
-    names = [argument for argument in ours if not argument.startswith("-")]
-    if names:
-        return names
+def _names(arguments: Sequence[str]) -> list[str]:
+    return [argument for argument in _split(arguments)[0] if not argument.startswith("-")]
+
+
+def _listed() -> list[str]:
+    """tox.ini's env_list."""
     listed = subprocess.run(
         [sys.executable, "-m", "tox", "list", "--no-desc", "-qq", "-d"],
         cwd=ROOT,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run import read_results, summary, tox_command
+from tests.run import left_out, read_results, summary, tox_command
 
 JUNIT = """<testsuites><testsuite name="pytest">
 <testcase classname="tests.a" name="test_good"/>
@@ -63,3 +63,13 @@ def test_without_results_nothing_is_well(tmp_path: Path) -> None:
     (environment,) = read_results(tmp_path, ["unit"])
     assert not environment.ok
     assert summary([environment])[-1] == "=== no tests ran in 0.00s ==="
+
+
+def test_what_needs_root_is_left_out_for_others_and_counted(results: Path) -> None:
+    assert left_out(["lint", "docker"], root=True) == {}
+    assert left_out(["lint"], root=False) == {}
+    without = left_out(["lint", "docker"], root=False)
+    lines = summary(read_results(results, ["lint"]), without)
+    assert lines[1].startswith("docker           LEFT OUT")
+    assert "sudo ./run-tests docker" in lines[1]
+    assert lines[-1] == "=== no tests ran, 1 environment left out in 1.50s ==="
