@@ -26,12 +26,8 @@ class BadCheckpoint(Exception):
 
 
 def write_epochs(disk: Disk, path: str, entries: Iterable[EpochStart]) -> None:
+    """For Kafka's tools and for people: a log derives its epochs from its batches."""
     _write(disk, path, [f"{entry.epoch} {entry.offset}" for entry in entries])
-
-
-def read_epochs(disk: Disk, path: str) -> list[EpochStart]:
-    """Empty if there is no file."""
-    return [EpochStart(int(epoch), int(offset)) for epoch, offset in _read(disk, path, 2)]
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[tuple[str, int], int]) -> None:

@@ -286,14 +286,13 @@ class Log:
             self.flush()
 
     def _recover(self) -> None:
-        """Read everything there is; the file is cut before the first batch that is not whole (KIP-98 keeps no other truth)."""
+        """Read everything there is; the file is cut before the first batch that is not whole.
+
+        The checkpoint of the epochs is not read: power may have taken a truncation and what was appended after it, and then an
+        epoch in it would vouch for records before it that are not the leader's.
+        """
         for found in self._file.scan(self._sound):
             self._derived.add(found.header, found.content, found.start)
-        for entry in checkpoint.read_epochs(self._disk, self._epochs_path):
-            if (
-                entry.offset == self.log_end_offset and entry.epoch > self.latest_epoch
-            ):  # begun as leader, without a record
-                self.epochs.assign(*entry)
         self._write_epochs()
 
     def _sound(self, found: StoredBatch) -> bool:

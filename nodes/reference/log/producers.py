@@ -48,9 +48,6 @@ class ProducerStates:
         self._protections = protections
         self._producers: dict[int, Producer] = {}
 
-    def __len__(self) -> int:
-        return len(self._producers)
-
     def get(self, producer_id: int) -> Producer:
         return self._producers.get(producer_id, _UNKNOWN)
 

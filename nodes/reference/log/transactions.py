@@ -62,9 +62,6 @@ class Transactions:
                 f"producer {header.producer_id} has a transaction open and sent a batch outside of it",
             )
 
-    def is_open(self, producer_id: int) -> bool:
-        return producer_id in self._open
-
     def appended(self, header: BatchHeader) -> None:
         """A data batch is in the log: the first transactional one of a producer opens its transaction here."""
         if header.transactional:

@@ -7,6 +7,8 @@ truncated, and then it would count records that they no longer have.
 
 from __future__ import annotations
 
+from typing import Final
+
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.log.batch import BatchRefused, parse
@@ -37,6 +39,8 @@ from nodes.reference.partition.requests import (
 from nodes.reference.partition.view import PartitionView
 from nodes.reference.protections import Protection
 
+_KNOWN_ACKS: Final = frozenset(Acks)
+
 
 class Leader:
     """In one leader epoch."""
@@ -66,7 +70,7 @@ class Leader:
 
     def produce(self, request: Produce, now: int) -> list[Effect]:
         """Append a batch; acks=all is answered when the high watermark has passed it."""
-        if request.acks not in tuple(Acks):
+        if request.acks not in _KNOWN_ACKS:
             return [ProduceAnswered(request.ticket, ErrorCode.invalid_required_acks)]
         if self._local.protections.on(Protection.APPEND_BEFORE_ACKNOWLEDGE):
             return self._append(request, now)

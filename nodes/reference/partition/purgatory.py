@@ -22,9 +22,6 @@ class Purgatory:
         self._waiting: list[tuple[int, int, Waiting]] = []
         self._count = 0  # so that two with the same offset are not compared further
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def add(self, waiting: Waiting) -> None:
         self._count += 1
         heapq.heappush(self._waiting, (waiting.required, self._count, waiting))

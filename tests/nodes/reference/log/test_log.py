@@ -14,7 +14,6 @@ from nodes.reference.log import timestamps
 from nodes.reference.log.batch import BatchRefused, Marker
 from nodes.reference.log.checkpoint import (
     BadCheckpoint,
-    read_epochs,
     read_offsets,
     write_offsets,
 )
@@ -150,11 +149,24 @@ def test_a_restart_brings_everything_back() -> None:
     disk = LoneDisk()
     log = opened(disk)
     mixed(log)
-    log.begin_epoch(7)
     again = opened(disk)
     assert derived(again) == derived(log)
     assert everything(again) == everything(log)
-    assert again.latest_epoch == 7  # begun without a record: from the checkpoint
+
+
+def test_an_epoch_is_known_by_its_records_alone() -> None:
+    """Power took a truncation and what came after it, but not the checkpoint: its epoch must not vouch for the old record."""
+    disk = LoneDisk()
+    log = opened(disk)
+    append(log, b"old", epoch=1)
+    log.flush()
+    log.truncate(0)
+    append(log, b"new", epoch=2)
+    log.begin_epoch(4)
+    disk.lose_all_unsynced()
+    again = opened(disk)
+    assert values(everything(again)) == [b"old"]
+    assert again.epochs.entries == [(1, 0)]
 
 
 def test_checkpoints_are_kept_within_the_log() -> None:
@@ -287,7 +299,6 @@ def test_checkpoints_in_kafkas_format() -> None:
     append(log, b"b", epoch=4)
     log.begin_epoch(6)
     assert disk.read("data/t-0/leader-epoch-checkpoint") == b"0\n3\n0 0\n4 1\n6 2\n"
-    assert read_epochs(disk, "data/t-0/leader-epoch-checkpoint") == [(0, 0), (4, 1), (6, 2)]
     write_offsets(disk, "data/replication-offset-checkpoint", {("t", 1): 7, ("a-b", 0): 9})
     assert disk.read("data/replication-offset-checkpoint") == b"0\n2\na-b 0 9\nt 1 7\n"
     assert read_offsets(disk, "data/replication-offset-checkpoint") == {("t", 1): 7, ("a-b", 0): 9}

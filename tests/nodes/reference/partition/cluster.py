@@ -42,6 +42,7 @@ class Machine:
 
     id: int
     disk: LoneDisk
+    checkpoint: int = 0  # of the high watermark
     epoch: int = -1
     partition: Partition | None = None
     applied: int = 0  # entries of the metadata log
@@ -267,9 +268,8 @@ class Cluster:
         self.registered[machine.id] = BrokerView(epoch=machine.epoch, fenced=True)
         if self.metadata:
             self.leave(machine.id)
-        log = Log.open(
-            machine.disk, "t-0", LogSettings(log_flush_interval_messages=1 if self.flush else None), self.protections
-        )
+        settings = LogSettings(log_flush_interval_messages=1 if self.flush else None)
+        log = Log.open(machine.disk, "t-0", settings, self.protections, high_watermark=machine.checkpoint)
         local = Local(
             broker=machine.id,
             broker_epoch=machine.epoch,
@@ -318,7 +318,7 @@ class Cluster:
             down = machine.partition is None and self.registered[machine.id].fenced
             if down and machine.id not in self.view.isr:
                 self.note(f"replace the disk of {machine.id}")
-                machine.disk = LoneDisk(machine.id)
+                machine.disk, machine.checkpoint = LoneDisk(machine.id), 0
                 return
 
     def follow_metadata(self) -> None:
@@ -345,9 +345,11 @@ class Cluster:
         self.carry_out(machine, effects)
 
     def tick(self) -> None:
+        """And now and then the high watermark is written down."""
         machine = self.machines[BROKERS[self.choose(3)]]
         if machine.partition is not None:
             self.carry_out(machine, machine.partition.tick(self.now))
+            machine.checkpoint = machine.partition.local.log.high_watermark
 
     def pass_time(self) -> None:
         self.now += [MILLISECOND, 20 * MILLISECOND, LAG + MILLISECOND][self.choose(3)]
