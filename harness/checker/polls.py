@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from harness.checker.anomalies import NONMONOTONIC_POLL, POLL_SKIP, AnomalyType
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import History
+from harness.checker.ranges import Reduce, at
 from harness.checker.sentences import log_name, process, seconds, text
 
 _WALK = "xxhash64(run, process, topic, partition)"
@@ -32,7 +33,6 @@ def steps(history: History) -> DataFrame:
 
 
 def _steps(history: History) -> DataFrame:
-    walk = Window.partitionBy("walk").orderBy("invoked_ns", "op", "position")
     reads = history.records.where("kind = 'poll' and outcome = 'ok' and offset is not null").selectExpr(
         f"{_WALK} as walk",
         "log",
@@ -44,11 +44,61 @@ def _steps(history: History) -> DataFrame:
         "completed_ns",
         "phase = 'final' as final",
     )
+    hops = reads.withColumn("last", F.col("offset")) if history.bits is None else _hops(history, reads)
+    walk = Window.partitionBy("walk").orderBy("invoked_ns", "op", "position")
+    before = {"before_offset": "last", "before_op": "op", "before_completed_ns": "completed_ns"}
     return history.keep(
-        reads.withColumns({f"before_{name}": F.lag(name).over(walk) for name in ("offset", "op", "completed_ns")})
+        hops.withColumns({name: F.lag(column).over(walk) for name, column in before.items()})
         .where("offset <> before_offset + 1")
-        .drop("walk", "position")
+        .drop("walk", "position", "last")
     )
+
+
+_STRAIGHT = """
+slope = high_slope and rows = high - low + 1 and 2 * places = rows * (low + high)
+and completed_ns = latest_ns and final = any_final and process = other and log = other_log
+"""
+
+
+def _hops(history: History, reads: DataFrame) -> DataFrame:
+    """Reads with one row for all records of a poll that are offset after offset (`offset` to `last`): a long walk has few steps then.
+
+    Positions of a poll are distinct, so as many records as positions from the lowest to the highest, each as far from its
+    offset, are one after the other. Polls that are not like that keep a row per record.
+    """
+    poll = ["walk", "invoked_ns", "op"]
+    polls = history.keep(
+        reads.groupBy(*poll)
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.min("position").cast("long").alias("low"),
+            F.max("position").cast("long").alias("high"),
+            F.sum("position").alias("places"),
+            F.expr("min(offset - position)").alias("slope"),
+            F.expr("max(offset - position)").alias("high_slope"),
+            F.min("completed_ns").alias("completed_ns"),
+            F.max("completed_ns").alias("latest_ns"),
+            F.min("final").alias("final"),
+            F.max("final").alias("any_final"),
+            F.min("process").alias("process"),
+            F.max("process").alias("other"),
+            F.min("log").alias("log"),
+            F.max("log").alias("other_log"),
+        )
+        .withColumn("straight", F.expr(f"coalesce({_STRAIGHT}, false)"))
+    )
+    crooked = polls.where("not straight").select(*poll)
+    straight = polls.where("straight").selectExpr(
+        *[column for column in reads.columns if column not in ("offset", "position")],
+        "cast(low as int) as position",
+        "low + slope as offset",
+        "high + slope as last",
+    )
+    rows = crooked.count()
+    if not rows:
+        return straight
+    single = reads.join(history.few(crooked, rows), poll, "left_semi").withColumn("last", F.col("offset"))
+    return straight.unionByName(single)
 
 
 def nonmonotonic_polls(history: History, suspects: DataFrame) -> DataFrame:
@@ -64,12 +114,8 @@ def nonmonotonic_polls(history: History, suspects: DataFrame) -> DataFrame:
 def poll_skips(history: History, suspects: DataFrame) -> DataFrame:
     """Steps over records that are in the log."""
     gaps = history.known(suspects).where("not compacted").select(*suspects.columns)
-    numbered = _numbered(history, gaps)
-    ahead = numbered.selectExpr("log", "offset", "below")
-    behind = numbered.selectExpr("log", "offset as before_offset", "below + present as up_to")
     skips = (
-        gaps.join(ahead, ["log", "offset"])
-        .join(behind, ["log", "before_offset"])
+        _numbered(history, gaps)
         .withColumn("skipped", F.expr("below - up_to"))
         .where("skipped > 0")
         .drop("below", "up_to")
@@ -92,15 +138,17 @@ end
 """
 
 
-def _numbered(history: History, suspects: DataFrame) -> DataFrame:
-    """Every known offset of the suspects' logs: whether its record is `present` in the log, and how many are `below` it."""
-    logs = F.broadcast(suspects.select("log").distinct())
-    below = Window.partitionBy("log").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
-    return (
-        history.known(history.ledger.join(logs, "log", "left_semi"))
-        .selectExpr("log", "offset", f"{_PRESENT} as present")
-        .withColumn("below", F.coalesce(F.sum("present").over(below), F.lit(0)))
-    )
+def _numbered(history: History, gaps: DataFrame) -> DataFrame:
+    """The gaps with how many of the log's records are `below` where they end, and `up_to` where they begin."""
+    logs = F.broadcast(gaps.select("log").distinct())
+    known = history.known(history.ledger.join(logs, "log", "left_semi"))
+    present = known.selectExpr("log", "offset as place", f"cast({_PRESENT} as long) as present")
+    ends = {"below": "offset", "up_to": "before_offset + 1"}
+    for name, place in ends.items():
+        asked = gaps.withColumn("place", F.expr(place))
+        counted = at(asked, present, name, "present", Reduce.SUM, group="log", order="place", bits=history.bits)
+        gaps = counted.withColumn(name, F.coalesce(name, F.lit(0))).drop("place")
+    return gaps
 
 
 def _explained(history: History, found: DataFrame, kind: AnomalyType, sentence: str) -> DataFrame:

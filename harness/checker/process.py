@@ -45,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=0, help="how many records rows to expect, roughly")
     parser.add_argument("--heap", default="2g", help="memory of the JVM (default: 2g)")
     parser.add_argument("--cores", type=int, help="processors to use (default: all)")
+    parser.add_argument("--master", help="Spark's master URL (default: this machine alone)")
+    parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
     options = parser.parse_args(arguments)
     _end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -52,14 +54,17 @@ def main(arguments: list[str] | None = None) -> int:
     os.nice(options.nice)
     began = time.monotonic()
 
-    from harness.checker.session import SparkFailed, spark_session
+    from harness.checker.cluster import Cluster, settings_from
+    from harness.checker.session import SparkFailed, on_a_cluster, spark_session
 
+    cluster = Cluster(master=options.master, settings=settings_from(options.spark_conf)) if options.master else None
     try:
-        with spark_session(rows=options.rows, heap=options.heap, cores=options.cores) as spark:
+        with spark_session(rows=options.rows, heap=options.heap, cores=options.cores, cluster=cluster) as spark:
             signal.signal(
                 signal.SIGINT, signal.SIG_IGN
             )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input
-            _warm_up(spark)
+            if not on_a_cluster(spark):
+                _warm_up(spark)
             _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
             for line in sys.stdin:
                 if line.strip():

@@ -14,13 +14,14 @@ linearizable.py.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import PRODUCER_REORDER
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, History
 from harness.checker.loss import missing
+from harness.checker.ranges import Reduce, running
 from harness.checker.sentences import log_name, quoted, seconds, text
 from reports.verdict import Severity
 
@@ -33,9 +34,10 @@ def overtaken(history: History) -> DataFrame:
 
 
 def _overtaken(history: History) -> DataFrame:
-    earlier = Window.partitionBy("stream").orderBy("sequence").rowsBetween(Window.unboundedPreceding, -1)
     sends = _sends(history).select("stream", "log", "sequence", "offset", "op")
-    found = sends.withColumn("overtaken", F.max("offset").over(earlier)).where("offset < overtaken")
+    found = running(
+        sends, "overtaken", "offset", Reduce.MAX, group="stream", order="sequence", bits=history.bits
+    ).where("offset < overtaken")
     return history.keep(found.drop("sequence"))
 
 
