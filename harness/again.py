@@ -1,12 +1,9 @@
-"""Commands on runs that are there already: judge again, report again, recover, list."""
+"""Commands on runs that are there already: report again, recover, list. To judge again see `check_command`."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import tempfile
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,58 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness import terminal
-from harness.exits import ERROR, exit_code
+from harness.exits import ERROR
 from harness.history import store
 from harness.history.rundir import list_runs, update_run_info
-from harness.judge_process import JudgeProcess
 from harness.publish import publish
 from harness.verdicts import read_verdict
 from reports.terminal import STYLES
-from reports.verdict import Status, Validity, Verdict
-
-
-def check_runs(directories: Sequence[Path], *, as_json: bool) -> int:
-    """Judge run directories again, all in one Spark job; one line each. An unreadable one is an error, the others are still judged."""
-    console = Console(stderr=as_json, highlight=False)
-    display = terminal.PhaseDisplay(Console(stderr=True, highlight=False), quiet=as_json)
-    errors = asyncio.run(_judge(list(dict.fromkeys(directories)), display))
-    outcomes: list[tuple[Verdict | None, str]] = []
-    for directory, error in errors.items():
-        if error is not None:
-            outcomes.append((None, "harness-error"))
-            _tell_error(directory, error, as_json=as_json)
-            continue
-        verdict = read_verdict(directory)
-        outcomes.append((verdict, "completed" if verdict.status == Status.INTERRUPTED else verdict.status))
-        if as_json:
-            print(json.dumps({"run_dir": str(directory), **verdict.as_json()}))
-        else:
-            console.print(Text(str(directory), style="bold"))
-            terminal.print_verdict(console, verdict)
-        for complaint in publish(directory, verdict):
-            print(f"krash: {complaint}", file=sys.stderr)
-    return exit_code(outcomes)
-
-
-def _tell_error(directory: Path, error: str, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"run_dir": str(directory), "error": error}))
-    else:
-        print(f"krash: {directory}: {error}", file=sys.stderr)
-
-
-async def _judge(directories: list[Path], display: terminal.PhaseDisplay) -> dict[Path, str | None]:
-    display.begin("judge", "Spark starts")
-    with tempfile.TemporaryDirectory(prefix="krash-judge-") as scratch:
-        judge = JudgeProcess(Path(scratch) / "judge.log")
-        try:
-            found = await judge.judge(directories, display.say)
-            display.say(f"{len(found)} {'run' if len(found) == 1 else 'runs'}")
-            return found
-        finally:
-            display.end()
-            await judge.close()
+from reports.verdict import Validity
 
 
 def report_run(directory: Path) -> int:

@@ -106,18 +106,43 @@ def up(
 
 @app.command()
 def check(
-    run_dirs: Annotated[
-        list[Path], typer.Argument(metavar="RUN_DIR...", help="Run directories to judge, in one Spark job.")
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Run directories, and histories of other tools.")
     ],
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What a history is of, e.g. cas-register; else seen from its ops."),
+    ] = None,
+    initial: Annotated[
+        str | None, typer.Option(metavar="VALUE|nil", help="What the object held before the first op.")
+    ] = None,
+    consistency: Annotated[
+        str, typer.Option("--consistency-models", metavar="NAME,...", help="What transactions must keep to.")
+    ] = "",
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", help="jepsen-edn, jepsen-log, jsonl or edn-lines; else seen from the file."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge recorded runs again, with this krash's checker; rewrites their verdicts and reports.
+    """Judge recorded runs again, with this krash's checker, and histories of other tools: see docs/histories.md.
 
-    Example: `krash check runs/*`
+    Verdicts and reports of runs are rewritten. One line per path; the exit code is that of the worst.
+
+    Example: `krash check runs/* etcd_000.log history.edn --model cas-register --initial nil`
     """
-    from harness.again import check_runs
+    from harness.check_command import check_paths
 
-    raise typer.Exit(check_runs(run_dirs, as_json=as_json))
+    raise typer.Exit(
+        check_paths(
+            paths,
+            model=model,
+            initial=initial,
+            consistency=_words(consistency),
+            format_name=format_name,
+            as_json=as_json,
+        )
+    )
 
 
 @app.command()

@@ -15,9 +15,14 @@ def exit_code(judged: Iterable[tuple[Verdict | None, str]]) -> int:
 
     Evidence outweighs everything: a run that lost data is invalid even if the harness broke later.
     """
-    codes = {_one(verdict, status) for verdict, status in judged}
+    return worst(_one(verdict, status) for verdict, status in judged)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The one exit code of many."""
+    found = set(codes)
     for code in (INVALID, ERROR, INTERRUPTED, UNKNOWN):
-        if code in codes:
+        if code in found:
             return code
     return VALID
 

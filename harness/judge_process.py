@@ -21,8 +21,10 @@ class JudgeError(Exception):
 
 
 class JudgeProcess:
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, *, cold: bool = False) -> None:
+        """`cold`: it is asked at once, so it need not warm up first."""
         self._log = log
+        self._cold = cold
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -33,6 +35,7 @@ class JudgeProcess:
                     sys.executable,
                     "-m",
                     "harness.checker.process",
+                    *(["--cold", "--nice", "0"] if self._cold else []),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=log,
@@ -48,25 +51,41 @@ class JudgeProcess:
 
         Raises JudgeError when the process cannot work or dies.
         """
+        answers = await self._ask("runs", directories, {}, on_progress)
+        return {directory: answer.get("error") for directory, answer in answers.items()}
+
+    async def judge_histories(
+        self, paths: list[Path], question: dict[str, Any], on_progress: Callable[[str], None] = lambda text: None
+    ) -> dict[Path, dict[str, Any]]:
+        """Have histories of other tools judged in one Spark job: answers as `harness.checker.foreign.judge_path` gives them.
+
+        `question`: fields of `harness.checker.foreign.Request`. Raises JudgeError as `judge` does.
+        """
+        return await self._ask("histories", paths, {"question": question}, on_progress)
+
+    async def _ask(
+        self, what: str, paths: list[Path], more: dict[str, Any], on_progress: Callable[[str], None]
+    ) -> dict[Path, dict[str, Any]]:
         await self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        paths = {str(directory.resolve()): directory for directory in directories}
+        absolute = {path: str(path.resolve()) for path in paths}
+        asked = [*dict.fromkeys(absolute.values())]
         try:
-            self._process.stdin.write(json.dumps({"runs": list(paths)}).encode() + b"\n")
+            self._process.stdin.write(json.dumps({what: asked, **more}).encode() + b"\n")
             await self._process.stdin.drain()
         except ConnectionError:
             raise JudgeError(await self._obituary()) from None
-        found: dict[Path, str | None] = {}
-        while len(found) < len(paths):
+        found: dict[str, dict[str, Any]] = {}
+        while len(found) < len(asked):
             answer = await self._answer()
             if "path" in answer:
-                found[paths[answer["path"]]] = answer.get("error")
+                found[answer["path"]] = answer
             elif "doing" in answer:
                 on_progress(str(answer["doing"]))
             elif "error" in answer:
                 raise JudgeError(answer["error"])
-        return found
+        return {path: found[name] for path, name in absolute.items()}
 
     async def _answer(self) -> dict[str, Any]:
         assert self._process is not None

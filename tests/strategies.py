@@ -95,6 +95,12 @@ def _text(rng: random.Random, state: State, number: int) -> Op:
     return Op(kind, None if kind == "read" else rng.choice(["a", "b", "ab", ""]))
 
 
+def _code(rng: random.Random, state: State, number: int) -> Op:
+    """As _text, of strings of which none begins with another."""
+    kind = rng.choice(["read", "read", "append", "append", "write"])
+    return Op(kind, None if kind == "read" else rng.choice(["xay", "xby", "xaby", ""]))
+
+
 OBJECTS = {
     one.name: one
     for one in (
@@ -112,6 +118,7 @@ OBJECTS = {
         Object("queue", (), _queue),
         Object("unique-queue", (), _unique_queue),
         Object("text", "", _text),
+        Object("code", "", _code),
     )
 }
 _ANSWERED = frozenset({"read", "contains", "dequeue", "fetch-and-add"})

@@ -6,13 +6,16 @@
     {"doing": "looking for suspects, pass 1 of 4"}                                    as it goes, for whoever waits
     {"path": "runs/2026-11-21T10-14-03-chaos-1f3a", "run": "...", "verdict": "valid", "status": "judged", "reason": null, "seconds": 4.0}
     {"path": "runs/broken", "error": "runs/broken/history/ops/0.parquet, row group 2: cannot be read: ..."}
+    {"histories": ["etcd_000.log"], "question": {"model": "cas-register"}}            <- histories of other tools
+    {"path": "etcd_000.log", "model": "cas-register", "verdict": "invalid", ...}      as `foreign.judge_path` has it
 
 Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It ends
 at the end of its input, and with its parent: a watch on the parent's pid works from whatever thread the parent started
 it (PR_SET_PDEATHSIG fires when that thread ends). Only these lines go to standard output.
 
 Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the
-workload some seconds of processor time at low priority, and saves them after the drain.
+workload some seconds of processor time at low priority, and saves them after the drain; `--cold` is for whoever has
+something to judge at once.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, help="processors to use (default: all)")
     parser.add_argument("--master", help="Spark's master URL (default: this machine alone)")
     parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
+    parser.add_argument("--cold", action="store_true", help="do not judge a sample first")
     options = parser.parse_args(arguments)
     _end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -55,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
 
     from harness.checker.cluster import Cluster, settings_from
-    from harness.checker.session import SparkFailed, on_a_cluster, spark_session
+    from harness.checker.session import SparkFailed, spark_session
 
     cluster = Cluster(master=options.master, settings=settings_from(options.spark_conf)) if options.master else None
     try:
@@ -63,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
             signal.signal(
                 signal.SIGINT, signal.SIG_IGN
             )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input
-            if not on_a_cluster(spark):
+            if not options.cold:
                 _warm_up(spark)
             _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
             for line in sys.stdin:
@@ -77,15 +81,32 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
-    """One answer per run directory of a request, in its order; a damaged run does not keep the others from being judged."""
-    from harness.checker.judge import judge, write
-
+    """One answer per path of a request, in its order; a damaged run or history does not keep the others from being judged."""
     try:
         request = json.loads(line)
-        paths = [Path(path) for path in request["runs"]]
-    except (ValueError, KeyError, TypeError):
+        foreign = "histories" in request
+        paths = [Path(path) for path in request["histories" if foreign else "runs"]]
+        question = dict(request.get("question", {}))
+    except (ValueError, KeyError, TypeError, AttributeError):
         yield {"error": f'not a request: {line.strip()[:200]!r}; expected {{"runs": ["DIRECTORY", ...]}}'}
         return
+    yield from _of_histories(spark, paths, question) if foreign else _of_runs(spark, paths)
+
+
+def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    from harness.checker.foreign import ERROR, Request, judge_histories
+
+    _doing(f"reading and judging {len(paths)} {'history' if len(paths) == 1 else 'histories'}")
+    try:
+        yield from judge_histories(spark, paths, Request.from_json(question))
+    except Exception as error:  # noqa: BLE001 as below
+        for path in paths:
+            yield {"path": str(path), "verdict": ERROR, "error": f"{type(error).__name__}: {error}"}
+
+
+def _of_runs(spark: SparkSession, paths: list[Path]) -> Iterator[dict[str, Any]]:
+    from harness.checker.judge import judge, write
+
     began = time.monotonic()
     stored: dict[Path, Stored] = {}
     damaged: dict[Path, HistoryError] = {}

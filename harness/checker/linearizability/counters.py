@@ -43,12 +43,12 @@ def unit_counter(operations: Operations, initial: int = 0) -> Answer | Refused:
     value = operations.result[reads] - initial
     if (value < 0).any():
         row = int(reads[value < 0][0])
-        return illegal(UNIT, f"read {row} returned less than the counter began with", row)
+        return illegal(UNIT, f"read #{row} returned less than the counter began with", row)
     invoked, completed = operations.invoked, operations.completed
     found = inversions(np.zeros_like(value), value, invoked[reads], completed[reads])
     if len(found.x):
         x, y = int(reads[found.x[0]]), int(reads[found.y[0]])
-        return illegal(UNIT, f"read {x} returned less than read {y}, which had completed before it was invoked", x, y)
+        return illegal(UNIT, f"read #{x} returned less than read #{y}, which had completed before it was invoked", x, y)
     by_end = np.argsort(completed[reads], kind="stable")
     most = np.concatenate(([0], np.maximum.accumulate(value[by_end])))
     release = 1 + most[np.searchsorted(completed[reads][by_end], invoked[adds], side="left")]
@@ -94,7 +94,7 @@ def sequencer(operations: Operations, initial: int = 0) -> Answer | Refused:
     value = operations.result[rows] - initial
     if (value < 0).any():
         row = int(rows[value < 0][0])
-        return illegal(SEQUENCER, f"operation {row} returned less than the counter began with", row)
+        return illegal(SEQUENCER, f"operation #{row} returned less than the counter began with", row)
     slot = 2 * value + adds[rows]
     invoked, completed = operations.invoked[rows], operations.completed[rows]
     got = np.flatnonzero(adds[rows])
@@ -102,11 +102,11 @@ def sequencer(operations: Operations, initial: int = 0) -> Answer | Refused:
     same = np.flatnonzero(value[order][1:] == value[order][:-1])
     if len(same):
         pair = rows[order[same[0]]], rows[order[same[0] + 1]]
-        return illegal(SEQUENCER, f"operations {pair[0]} and {pair[1]} got the same value", *pair)
+        return illegal(SEQUENCER, f"operations #{pair[0]} and #{pair[1]} got the same value", *pair)
     found = inversions(np.zeros_like(slot), slot, invoked, completed)
     if len(found.x):
         x, y = rows[found.x[0]], rows[found.y[0]]
-        sentence = f"operation {x} was invoked after operation {y} had completed, but got what came before"
+        sentence = f"operation #{x} was invoked after operation #{y} had completed, but got what came before"
         return illegal(SEQUENCER, sentence, x, y)
     return _holes(operations, rows, slot, value[order])
 
@@ -117,7 +117,7 @@ def _holes(operations: Operations, rows: Int64s, slot: Int64s, taken: Int64s) ->
     lost = lost[np.argsort(operations.invoked[lost], kind="stable")]
     if end - len(taken) > len(lost):
         top = rows[np.argmax(slot)]
-        sentence = f"operation {top} shows {end} increments, {len(taken) + len(lost)} were invoked"
+        sentence = f"operation #{top} shows {end} increments, {len(taken) + len(lost)} were invoked"
         return illegal(SEQUENCER, sentence, top, *rows[(slot % 2 == 1)], *lost)
     holes = np.setdiff1d(np.arange(end), taken)
     by_slot = np.argsort(slot, kind="stable")
@@ -130,6 +130,6 @@ def _holes(operations: Operations, rows: Int64s, slot: Int64s, taken: Int64s) ->
     after = rows[np.argsort(operations.completed[rows], kind="stable")]
     after = after[operations.result[after] - (operations.kind[after] == READ) >= hole]
     sentence = (
-        f"value {hole} was passed when operation {after[0]} completed, but no increment can have taken it by then"
+        f"value {hole} was passed when operation #{after[0]} completed, but no increment can have taken it by then"
     )
     return illegal(SEQUENCER, sentence, after[0], *rows, *lost)

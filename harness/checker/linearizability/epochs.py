@@ -39,7 +39,7 @@ def epochs(kind: Int64s, epoch: Int64s, leader: Int64s, invoked: Int64s, complet
     nobody = np.flatnonzero((kind != ELECTED) & ~np.isin(epoch, epoch[elections]))
     if len(nobody):
         row = int(nobody[0])
-        return illegal(ENGINE, f"operation {row} knows of epoch {epoch[row]}, whose leader nobody elected", row)
+        return illegal(ENGINE, f"operation #{row} knows of epoch {epoch[row]}, whose leader nobody elected", row)
     again = np.flatnonzero(same)
     if len(again):
         one, other = int(order[again[0]]), int(order[again[0] + 1])
@@ -49,7 +49,7 @@ def epochs(kind: Int64s, epoch: Int64s, leader: Int64s, invoked: Int64s, complet
     if not len(found.x):
         return legal(ENGINE)
     x, y = int(found.x[0]), int(found.y[0])
-    what = f"operation {y} of epoch {epoch[y]} had completed before operation {x} of epoch {epoch[x]} was invoked"
+    what = f"operation #{y} of epoch {epoch[y]} had completed before operation #{x} of epoch {epoch[x]} was invoked"
     if kind[x] == ACCEPTED:
         return illegal(ENGINE, f"unfenced stale leader: {what}, and yet it was accepted", x, y)
     return illegal(ENGINE, f"epochs went backwards: {what}", x, y)

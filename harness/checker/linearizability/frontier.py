@@ -182,10 +182,9 @@ class Search:
             self._configuration(world.current[index]) for index in range(min(_SHOWN, world.registers[kernel.CURRENT]))
         )
         name = NAMES[int(operations.kind[failing])]
-        count = int(world.registers[kernel.CURRENT])
         sentence = (
-            f"operation {self._rows[failing]} ({name}) cannot have taken effect by its completion: none of the "
-            f"{count} way{'s' * (count != 1)} to explain everything that completed before leads there"
+            f"operation #{self._rows[failing]} ({name}) cannot have taken effect by its completion, in whatever way "
+            "everything that completed before it is explained"
         )
         rows = tuple(int(self._rows[op]) for op in dict.fromkeys([failing, *reversed(before)]))
         return Evidence(operations=rows, sentence=sentence, configurations=configurations)

@@ -49,5 +49,5 @@ def mutex(operations: Operations, initial: int = NIL) -> Answer | Refused:
     if pair is None:
         return legal(ENGINE)
     one, other = sorted(pair, key=lambda block: int(operations.invoked[first[block]]))
-    sentence = f"acquires {first[one]} and {first[other]} both held it: neither was released before the other began"
+    sentence = f"acquires #{first[one]} and #{first[other]} both held it: neither was released before the other began"
     return illegal(ENGINE, sentence, first[one], first[other], second[one], second[other])

@@ -129,7 +129,7 @@ class Evidence:
     """Operations that contradict each other, smallest first choice; rows of the history that was asked about."""
 
     operations: tuple[int, ...]
-    sentence: str
+    sentence: str  # "#7" is row 7
     configurations: tuple[Configuration, ...] = ()
 
 

@@ -50,7 +50,7 @@ def fifo_queue(operations: Operations, initial: int = NIL) -> Answer | Refused:
     strange = np.append(values, UNSEEN)[where] != operations.result[dequeues]
     if strange.any():
         row = int(dequeues[strange][0])
-        return illegal(ENGINE, f"dequeue {row} returned a value that nobody enqueued", row)
+        return illegal(ENGINE, f"dequeue #{row} returned a value that nobody enqueued", row)
     dequeue = np.full(len(values), -1, np.int64)
     dequeue[where] = dequeues
     again = dequeues[dequeue[where] != dequeues]
@@ -58,11 +58,11 @@ def fifo_queue(operations: Operations, initial: int = NIL) -> Answer | Refused:
         one = int(again[0])
         other = int(dequeue[where[dequeues == one]][0])
         enqueued = int(enqueue[where[dequeues == one]][0])
-        return illegal(ENGINE, f"dequeues {one} and {other} returned the same value", one, other, enqueued)
+        return illegal(ENGINE, f"dequeues #{one} and #{other} returned the same value", one, other, enqueued)
     early = np.flatnonzero(operations.completed[dequeues] < operations.invoked[enqueue[where]])
     if len(early):
         pair = int(enqueue[where[early[0]]]), int(dequeues[early[0]])
-        return illegal(ENGINE, f"dequeue {pair[1]} had completed before enqueue {pair[0]} was invoked", *pair)
+        return illegal(ENGINE, f"dequeue #{pair[1]} had completed before enqueue #{pair[0]} was invoked", *pair)
     return _overtaken(operations, enqueue[:-1], dequeue)
 
 
@@ -82,9 +82,9 @@ def _overtaken(operations: Operations, enqueue: Int64s, dequeue: Int64s) -> Answ
         return legal(ENGINE)
     second = int(b[wrong[0]])
     first = int(order[np.argmax(leaves[order[: ahead[wrong[0]]]])])
-    left = f"before dequeue {dequeue[first]} was invoked" if dequeue[first] >= 0 else "and the first never left"
+    left = f"before dequeue #{dequeue[first]} was invoked" if dequeue[first] >= 0 else "and the first never left"
     sentence = (
-        f"enqueue {enqueue[first]} had completed before enqueue {enqueue[second]} was invoked, but dequeue "
-        f"{dequeue[second]} took the second one {left}"
+        f"enqueue #{enqueue[first]} had completed before enqueue #{enqueue[second]} was invoked, but dequeue "
+        f"#{dequeue[second]} took the second one {left}"
     )
     return illegal(ENGINE, sentence, enqueue[first], enqueue[second], dequeue[second], dequeue[first])

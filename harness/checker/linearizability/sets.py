@@ -52,11 +52,11 @@ def grow_only_set(operations: Operations, initial: int = NIL) -> Answer | Refuse
         held = operations.lists.symbols[starts[number] : starts[number + 1]]
         where, strange = _find(elements, held)
         if len(strange):
-            return illegal(ENGINE, f"read {read} returned element {strange[0]}, which nobody inserted", read)
+            return illegal(ENGINE, f"read #{read} returned an element that nobody inserted", read)
         new = where[first[where] < 0]
         if len(held) - len(new) < known:
             other = reader[-1]
-            return illegal(ENGINE, f"reads {other} and {read} each lack an element that the other has", read, other)
+            return illegal(ENGINE, f"reads #{other} and #{read} each lack an element that the other has", read, other)
         if not reader or len(new):
             reader.append(read)
             known = len(held)
@@ -85,5 +85,5 @@ def _swept(
         return legal(ENGINE)
     x, y = int(found.x[0]), int(found.y[0])
     between = reader[(int(slot[x]) + 1) // 2]  # it has what came at x's slot and lacks what came later
-    sentence = f"operation {rows[y]} had completed before operation {rows[x]} was invoked, but reads show it came later"
+    sentence = f"operation #{rows[y]} had completed before operation #{rows[x]} was invoked, but reads show it came later"
     return illegal(ENGINE, sentence, rows[x], rows[y], between)

@@ -125,11 +125,11 @@ class _History:
         phantom = np.flatnonzero(self.read_from < 0)
         if len(phantom):
             row = int(self.reads[phantom[0]])
-            return _Found([row], f"operation {row} read a value that nobody wrote")
+            return _Found([row], f"operation #{row} read a value that nobody wrote")
         phantom = np.flatnonzero(self.is_cas & self.happened[:-1] & (self.before[:-1] < 0))
         if len(phantom):
             row = int(self.writers[phantom[0]])
-            return _Found([row], f"compare-and-set {row} found a value that nobody wrote")
+            return _Found([row], f"compare-and-set #{row} found a value that nobody wrote")
         return None
 
     def _forked(self) -> _Found | None:
@@ -141,7 +141,7 @@ class _History:
             return None
         one, other = int(again[0]), int(last[self.before[again[0]]])
         rows = [int(self.writers[one]), int(self.writers[other]), self._row(int(self.before[one]))]
-        return _Found(rows, f"compare-and-sets {rows[0]} and {rows[1]} both replaced one and the same value")
+        return _Found(rows, f"compare-and-sets #{rows[0]} and #{rows[1]} both replaced one and the same value")
 
     def _ordered(self) -> _Found | None:
         links = np.where(self.happened, self.before, -1)
@@ -151,7 +151,8 @@ class _History:
             while at != cycle:
                 members.append(int(self.writers[at]))
                 at = int(links[at])
-            return _Found(members, f"compare-and-sets {members} each need another one of them to have come first")
+            names = ", ".join(f"#{member}" for member in members)
+            return _Found(members, f"compare-and-sets {names} each need another one of them to have come first")
         kept = np.flatnonzero(self.happened[:-1])
         rows = np.concatenate((self.writers[kept], self.reads))
         writer = np.concatenate((kept, self.read_from))
@@ -169,14 +170,14 @@ class _History:
             if not len(early):
                 return None
             pair = int(self.writers[self.read_from[early[0]]]), int(self.reads[early[0]])
-            return _Found(list(pair), f"read {pair[1]} had completed before write {pair[0]} of its value was invoked")
+            return _Found(list(pair), f"read #{pair[1]} had completed before write #{pair[0]} of its value was invoked")
         found = inversions(chain, position, invoked, completed)
         if not len(found.x):
             return None
         x, y = int(found.x[0]), int(found.y[0])
         between = np.flatnonzero((chain == chain[x]) & (position % 2 == 0) & (position >= position[x] - 1))
         linking = rows[between[position[between] <= position[y]]].tolist()
-        sentence = f"operation {rows[y]} had completed before operation {rows[x]} was invoked, but its value came later"
+        sentence = f"operation #{rows[y]} had completed before operation #{rows[x]} was invoked, but its value came later"
         return _Found([int(rows[x]), int(rows[y]), *linking], sentence)
 
     def _between(self, rows: Int64s, chain: Int64s, invoked: Int64s, completed: Int64s) -> _Found | None:
@@ -209,7 +210,7 @@ class _History:
 
     def _name(self, chain: int) -> str:
         row = self._row(chain)
-        return "what write 'initial value' began" if row < 0 else f"what write {row} began"
+        return "what write 'initial value' began" if row < 0 else f"what write #{row} began"
 
     def _row(self, writer: int) -> int:
         return int(self.writers[writer]) if 0 <= writer < len(self.writers) else -1

@@ -52,7 +52,7 @@ def test_it_names_the_event_that_cannot_be_explained_and_what_was_possible_befor
     assert found.verdict == "illegal"
     assert found.evidence is not None
     assert found.evidence.operations[0] == 2
-    assert "operation 2 (read)" in found.evidence.sentence
+    assert "operation #2 (read)" in found.evidence.sentence
     assert [(one.state, one.linearized) for one in found.evidence.configurations] == [(1, (0,))]
 
 

@@ -1,0 +1,216 @@
+"""`krash check`: judge run directories again, and histories of other tools, many at once, in one Spark session.
+
+    $ krash check runs/* etcd_000.log history.edn --json
+
+Directories are runs: their verdicts and reports are written anew. Files are histories of other tools: nothing is
+written. One line per path in the order in which they were given; a path that cannot be read is an error with its
+place, and the others are judged all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from harness import terminal
+from harness.errors import UsageError
+from harness.exits import ERROR, INVALID, UNKNOWN, VALID, exit_code, worst
+from harness.judge_process import JudgeProcess
+from harness.publish import publish
+from harness.verdicts import read_verdict
+from reports.terminal import STYLES
+from reports.verdict import Status, Validity, Verdict
+from reports.wording import number, one_line, plural
+
+RUN_MODEL = "log"
+_EXITS = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
+_SENTENCE = 400  # characters
+
+
+@dataclass
+class _Paths:
+    """What was given, sorted by who judges it."""
+
+    runs: list[Path] = field(default_factory=list)
+    histories: list[Path] = field(default_factory=list)
+    errors: dict[Path, str] = field(default_factory=dict)  # of runs and of what is neither
+    answers: dict[Path, dict[str, Any]] = field(default_factory=dict)  # of histories
+
+
+def check_paths(
+    paths: Sequence[Path],
+    *,
+    model: str | None = None,
+    initial: str | None = None,
+    consistency: Sequence[str] = (),
+    format_name: str | None = None,
+    as_json: bool = False,
+) -> int:
+    """Judge them all; the exit code is that of the worst. UsageError for an option that makes no sense."""
+    question = _question(model, initial, consistency, format_name)
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    display = terminal.PhaseDisplay(Console(stderr=True, highlight=False), quiet=as_json)
+    asked = [*dict.fromkeys(paths)]
+    sorted_paths = _sorted(asked)
+    if sorted_paths.runs or sorted_paths.histories:
+        asyncio.run(_judge(sorted_paths, question, display))
+    codes = []
+    for path in asked:
+        if path in sorted_paths.answers:
+            codes.append(_tell_history(path, sorted_paths.answers[path], console, as_json=as_json))
+        elif sorted_paths.errors.get(path) is not None:
+            codes.append(
+                _tell_error(path, sorted_paths.errors[path], is_run=path in sorted_paths.runs, as_json=as_json)
+            )
+        else:
+            codes.append(_tell_run(path, console, as_json=as_json))
+    return worst(codes)
+
+
+def _question(
+    model: str | None, initial: str | None, consistency: Sequence[str], format_name: str | None
+) -> dict[str, Any]:
+    from harness.checker.foreign import BadInitial, Request, initial_value
+    from harness.checker.models.registry import NoModel, plain_name
+    from harness.history.formats.reading import Format
+
+    try:
+        if model is not None:
+            plain_name(model)
+        if initial is not None:
+            initial_value(initial)
+    except NoModel as error:
+        raise UsageError(str(error)) from None
+    except BadInitial as error:
+        raise UsageError(f"--initial: {error}") from None
+    if format_name is not None and format_name not in set(Format):
+        raise UsageError(f"there is no format {format_name!r} of histories; there are {', '.join(Format)}")
+    return Request(model=model, initial=initial, consistency=tuple(consistency), format=format_name).as_json()
+
+
+def _sorted(paths: Sequence[Path]) -> _Paths:
+    found = _Paths()
+    for path in paths:
+        try:
+            if path.is_dir():
+                found.runs.append(path)
+            elif path.is_file():
+                found.histories.append(path)
+            elif path.exists():
+                found.errors[path] = "is neither a run directory nor a file that can be read twice"
+            else:
+                found.errors[path] = "there is no such run directory or file"
+        except (OSError, ValueError) as error:
+            found.errors[path] = str(error)
+    return found
+
+
+async def _judge(paths: _Paths, question: dict[str, Any], display: terminal.PhaseDisplay) -> None:
+    display.begin("judge", "Spark starts")
+    with tempfile.TemporaryDirectory(prefix="krash-judge-") as scratch:
+        judge = JudgeProcess(Path(scratch) / "judge.log", cold=True)
+        try:
+            if paths.histories:
+                paths.answers = await judge.judge_histories(paths.histories, question, display.say)
+            if paths.runs:
+                errors = await judge.judge(paths.runs, display.say)
+                paths.errors.update({path: error for path, error in errors.items() if error is not None})
+            display.say(", ".join(_counted(paths)))
+        finally:
+            display.end()
+            await judge.close()
+
+
+def _counted(paths: _Paths) -> Iterator[str]:
+    if paths.runs:
+        yield plural(len(paths.runs), "run")
+    if paths.histories:
+        yield plural(len(paths.histories), "history", "histories")
+
+
+def _tell_run(directory: Path, console: Console, *, as_json: bool) -> int:
+    verdict = read_verdict(directory)
+    if as_json:
+        print(json.dumps({"run_dir": str(directory), **verdict.as_json(), **_same_keys(directory, verdict)}))
+    else:
+        console.print(Text(one_line(str(directory), 2_000), style="bold"))
+        terminal.print_verdict(console, verdict)
+    for complaint in publish(directory, verdict):
+        print(f"krash: {complaint}", file=sys.stderr)
+    status = "completed" if verdict.status == Status.INTERRUPTED else verdict.status
+    return exit_code([(verdict, status)])
+
+
+def _same_keys(directory: Path, verdict: Verdict) -> dict[str, Any]:
+    """What a line about any path has, beside `verdict` and `anomalies`."""
+    engines = dict.fromkeys(check.engine for check in verdict.checks)
+    return {
+        "path": str(directory),
+        "model": RUN_MODEL,
+        "engine": "+".join(engines) or None,
+        "ops": 0 if verdict.counts is None else sum(verdict.counts.ops.values()),
+        "seconds": round(sum(check.seconds for check in verdict.checks), 3),
+    }
+
+
+def _tell_error(path: Path, error: str, *, is_run: bool, as_json: bool) -> int:
+    if as_json:
+        nothing: dict[str, Any] = {
+            "verdict": "error",
+            "engine": None,
+            "anomalies": [],
+            "ops": 0,
+            "seconds": 0.0,
+            "error": error,
+        }
+        about = {"run_dir": str(path), "model": RUN_MODEL} if is_run else {"model": None}
+        print(json.dumps({"path": str(path), **about, **nothing}))
+    else:
+        print(one_line(f"krash: {path}: {error}", 2_000), file=sys.stderr)
+    return ERROR
+
+
+def _tell_history(path: Path, answer: dict[str, Any], console: Console, *, as_json: bool) -> int:
+    answer = {**answer, "path": str(path)}
+    if as_json:
+        print(json.dumps(answer))
+    elif answer["verdict"] == "error":
+        print(one_line(f"krash: {path}: {answer['error']}", 2_000), file=sys.stderr)
+    else:
+        for line in _lines(answer):
+            console.print(line)
+    return _EXITS.get(answer["verdict"], ERROR)
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[Text]:
+    """history.edn: invalid  cas-register, zones, 85 ops, 0.01 s
+    nonlinearizable × 1: compare-and-sets 4 and 6 both replaced one and the same value
+        4: process 1 cas [nil 1] -> ok, line 8 to line 9
+    """  # noqa: RUF002
+    verdict = Validity(answer["verdict"])
+    about = [
+        answer["model"] or "no model",
+        answer["engine"],
+        f"{number(answer['ops'])} ops",
+        f"{answer['seconds']:.2f} s",
+    ]
+    yield Text.assemble(
+        one_line(answer["path"], 2_000), ": ", (verdict.value, STYLES[verdict]), f"  {', '.join(about)}"
+    )
+    for anomaly in answer["anomalies"]:
+        allowed = "" if anomaly["violation"] or verdict != Validity.VALID else " (allowed)"
+        sentence = one_line(anomaly["sentence"], _SENTENCE)
+        yield Text(f"  {anomaly['type']} × {number(anomaly['count'])}{allowed}: {sentence}")  # noqa: RUF001
+        for operation in anomaly["ops"]:
+            yield Text(f"      {one_line(operation, _SENTENCE)}", style="dim")
+    if answer["reason"] and not answer["anomalies"]:
+        yield Text(f"  {one_line(answer['reason'], _SENTENCE)}")

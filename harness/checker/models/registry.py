@@ -1,0 +1,60 @@
+"""Models by name, and which of them a history looks like when nobody names one.
+
+A line of the table is enough to add a model; its module is imported when it is needed. More than one may fit (a set of
+unique elements is judged by `set` as linearizable, by `set-full` by Jepsen's rules): then the user has to say which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from harness.checker.models.model import Model
+from harness.history.formats.pairing import Paired
+
+MODELS: Mapping[str, tuple[str, str]] = {
+    "register": ("register", "REGISTER"),
+    "cas-register": ("register", "CAS_REGISTER"),
+    "kv": ("kv", "KV"),
+    "set": ("sets", "SET"),
+    "counter": ("counter", "COUNTER"),
+    "queue": ("queue", "QUEUE"),
+    "mutex": ("mutex", "MUTEX"),
+    "log": ("log", "LOG"),
+    "epoch": ("epoch", "EPOCH"),
+}  # name -> (module of this package, its constant)
+_TOOLS = ("knossos-", "jepsen-", "elle-")  # as elle-cli prefixes the same names
+
+
+class NoModel(ValueError):
+    """No model, or more than one; the message says which could be named."""
+
+
+def plain_name(name: str) -> str:
+    """`knossos-cas-register` is `cas-register`: elle-cli's names do as well. NoModel."""
+    plain = next((name.removeprefix(tool) for tool in _TOOLS if name.startswith(tool)), name)
+    if plain not in MODELS:
+        raise NoModel(f"there is no model {name!r}; there are {', '.join(MODELS)}")
+    return plain
+
+
+@cache
+def model_named(name: str) -> Model:
+    """NoModel."""
+    module, constant = MODELS[plain_name(name)]
+    model: Model = getattr(import_module(f"harness.checker.models.{module}"), constant)
+    return model
+
+
+def model_for(history: Paired) -> Model:
+    """The one that fits. NoModel."""
+    fitting = [model for model in map(model_named, MODELS) if model.fits(history)]
+    if len(fitting) == 1:
+        return fitting[0]
+    functions = ", ".join(sorted({operation.f for operation in history.operations})[:10])
+    if not fitting:
+        known = ", ".join(MODELS)
+        raise NoModel(f"no model fits ops that are {functions}; name one with --model: {known}")
+    names = " or ".join(model.name for model in fitting)
+    raise NoModel(f"ops that are {functions} may be judged as {names}: name one with --model")

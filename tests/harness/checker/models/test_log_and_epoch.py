@@ -1,0 +1,109 @@
+"""Logs whose appends tell their offsets, and leader epochs: what is right, and each thing that can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.checker.models.judging import judged, ops, types
+
+APPENDED = ("0 invoke append :a", "0 ok append [0 :a]", "0 invoke append :b", "0 ok append [2 :b]")
+ELECTED = ("1 invoke elect 3", "1 ok elect 3", '1 invoke write [3 "x"]', '1 ok write [3 "x"]')
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "history.edn"
+
+
+def judge(file: Path, *lines: str, **request: Any) -> dict[str, Any]:
+    return judged(file, ops(*lines), **request)
+
+
+def test_a_log_with_gaps_partial_reads_and_an_append_of_unknown_outcome_that_was_read(file: Path) -> None:
+    answer = judge(
+        file,
+        *APPENDED,
+        "1 invoke append :c",
+        "1 info append :c",
+        "2 invoke read nil",
+        "2 ok read [[2 :b] [3 :c]]",
+        "2 invoke tail nil",
+        "2 ok tail 4",
+    )
+    assert (answer["model"], answer["verdict"], answer["engine"]) == ("log", "valid", "slot-sweep")
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (("1 invoke read nil", "1 ok read [[0 :a] [3 :z]]"), ["phantom-value", "lost-write"]),
+        (("1 invoke read nil", "1 ok read [[2 :a]]"), ["inconsistent-offset", "duplicate"]),
+        (("1 invoke read nil", "1 ok read [[2 :b] [0 :a]]"), ["nonmonotonic-poll"]),
+        (("1 invoke append :c", "1 fail append :c", "1 invoke read nil", "1 ok read [[5 :c]]"), ["aborted-read"]),
+        (("1 invoke append :c", "1 ok append [1 :c]"), ["nonlinearizable-log"]),
+        (("1 invoke tail nil", "1 ok tail 2"), ["nonlinearizable-log"]),
+    ],
+)
+def test_what_is_wrong_with_a_log_is_named(file: Path, lines: tuple[str, ...], wanted: list[str]) -> None:
+    answer = judge(file, *APPENDED, *lines)
+    assert (answer["verdict"], types(answer)) == ("invalid", wanted)
+    assert all(anomaly["ops"] for anomaly in answer["anomalies"])
+
+
+def test_a_record_that_was_read_before_its_append_was_invoked(file: Path) -> None:
+    answer = judge(file, "1 invoke read nil", "1 ok read [[0 :a]]", *APPENDED)
+    assert types(answer) == ["nonlinearizable-log"]
+
+
+@pytest.mark.parametrize("offset", ["-1", "9223372036854775808", "1.5", ":x"])
+def test_what_is_no_offset_is_a_bad_history(file: Path, offset: str) -> None:
+    answer = judge(file, *APPENDED, "1 invoke append :c", f"1 ok append [{offset} :c]", model="log")
+    assert (answer["verdict"], types(answer)) == ("unknown", ["bad-history"])
+    assert "entry 6" in answer["reason"]
+
+
+def test_values_that_are_not_unique_are_not_judged(file: Path) -> None:
+    answer = judge(file, *APPENDED, "0 invoke append :a", "0 ok append [3 :a]")
+    assert answer["verdict"] == "unknown"
+    assert "more than once" in answer["reason"]
+
+
+def test_a_fenced_leader_is_what_should_be(file: Path) -> None:
+    answer = judge(
+        file,
+        *ELECTED,
+        "2 invoke elect 4",
+        "2 ok elect 4",
+        '1 invoke write [3 "y"]',
+        '1 fail write [3 "y"]| :error [:fenced 4]',
+    )
+    assert (answer["model"], answer["verdict"], answer["engine"]) == ("epoch", "valid", "epoch-sweep")
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (("2 invoke elect 3", "2 ok elect 3"), "epoch-violation"),
+        (("2 invoke elect 4", "2 ok elect 4", '1 invoke write [3 "y"]', '1 ok write [3 "y"]'), "stale-leader"),
+        (("2 invoke elect 2", "2 ok elect 2"), "epoch-violation"),
+        (('2 invoke write [9 "y"]', '2 ok write [9 "y"]'), "epoch-violation"),
+        (('2 invoke write [3 "y"]', '2 fail write [3 "y"]| :error [:fenced 4]'), "epoch-violation"),
+    ],
+)
+def test_what_is_wrong_with_epochs_is_named(file: Path, lines: tuple[str, ...], kind: str) -> None:
+    answer = judge(file, *ELECTED, *lines)
+    assert (answer["verdict"], types(answer)) == ("invalid", [kind])
+
+
+def test_an_election_of_unknown_outcome_that_was_used_took_place(file: Path) -> None:
+    lines = ("1 invoke elect 3", "1 info elect 3", '2 invoke write [3 "x"]', '2 ok write [3 "x"]')
+    assert judge(file, *lines)["verdict"] == "valid"
+
+
+def test_leaders_have_names_too(file: Path) -> None:
+    lines = ('0 invoke elect [3 "b1"]', '0 ok elect [3 "b1"]', '0 invoke elect [3 "b2"]', '0 ok elect [3 "b2"]')
+    answer = judge(file, *lines)
+    assert answer["anomalies"][0]["sentence"] == "epoch 3 has two leaders, b1 and b2"
