@@ -39,6 +39,7 @@ from harness.checker.check import Need
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
 from harness.checker.run_tables import RunTables
 from harness.checker.session import on_a_cluster, scratch
+from harness.history.place import Place
 from harness.history.reading import History as Stored
 from harness.history.tables import TABLES
 
@@ -359,15 +360,16 @@ def _scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFr
     """
     files = [path for run in stored for path in run.files[name]]
     small = len(files) > FEW_FILES and sum(run.rows[name] for run in stored) < len(files) * ROWS_WORTH_A_FILE
-    if small and not on_a_cluster(spark):
-        files = [_gathered(scratch(spark) / f"{name}.parquet", files, TABLES[name].schema)]
+    local = [path for path in files if isinstance(path, Path)]
+    if small and len(local) == len(files) and not on_a_cluster(spark):
+        files = [_gathered(scratch(spark) / f"{name}.parquet", local, TABLES[name].schema)]
     reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
     return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[as_uri(path) for path in files])
 
 
-def as_uri(path: Path) -> str:
+def as_uri(path: Place) -> str:
     """As Spark reads it, whatever its default file system is. Not `Path.as_uri`: Hadoop takes `%20` for what it is."""
-    return f"file://{path.resolve()}"
+    return f"file://{path.resolve()}" if isinstance(path, Path) else str(path)
 
 
 def _gathered(to: Path, files: Sequence[Path], schema: pa.Schema) -> Path:

@@ -89,7 +89,7 @@ def scratch(spark: SparkSession) -> Path:
 
 def on_a_cluster(spark: SparkSession) -> bool:
     """Whether rows are read by other machines than this one."""
-    return not Cluster(master=spark.sparkContext.master).is_local
+    return not Cluster(master=str(spark.sparkContext.master)).is_local
 
 
 def abandon() -> None:

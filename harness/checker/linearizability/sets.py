@@ -85,5 +85,7 @@ def _swept(
         return legal(ENGINE)
     x, y = int(found.x[0]), int(found.y[0])
     between = reader[(int(slot[x]) + 1) // 2]  # it has what came at x's slot and lacks what came later
-    sentence = f"operation #{rows[y]} had completed before operation #{rows[x]} was invoked, but reads show it came later"
+    sentence = (
+        f"operation #{rows[y]} had completed before operation #{rows[x]} was invoked, but reads show it came later"
+    )
     return illegal(ENGINE, sentence, rows[x], rows[y], between)

@@ -177,7 +177,9 @@ class _History:
         x, y = int(found.x[0]), int(found.y[0])
         between = np.flatnonzero((chain == chain[x]) & (position % 2 == 0) & (position >= position[x] - 1))
         linking = rows[between[position[between] <= position[y]]].tolist()
-        sentence = f"operation #{rows[y]} had completed before operation #{rows[x]} was invoked, but its value came later"
+        sentence = (
+            f"operation #{rows[y]} had completed before operation #{rows[x]} was invoked, but its value came later"
+        )
         return _Found([int(rows[x]), int(rows[y]), *linking], sentence)
 
     def _between(self, rows: Int64s, chain: Int64s, invoked: Int64s, completed: Int64s) -> _Found | None:
