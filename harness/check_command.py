@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from harness import terminal
 from harness.errors import UsageError
 from harness.exits import ERROR, INVALID, UNKNOWN, VALID, exit_code, worst
 from harness.history.place import is_uri, local
+from harness.history.rundir import HISTORY
 from harness.judge_process import JudgeProcess
 from harness.publish import publish
 from harness.verdicts import read_verdict
@@ -156,7 +158,9 @@ async def _judge(
 ) -> None:
     display.begin("judge", "Spark starts")
     with tempfile.TemporaryDirectory(prefix="krash-judge-") as scratch:
-        judge = JudgeProcess(Path(scratch) / "judge.log", cold=True, options=options)
+        judge = JudgeProcess(
+            Path(scratch) / "judge.log", cold=True, options=[*options, "--rows", str(_rows(paths.runs))]
+        )
         try:
             if paths.histories:
                 paths.answers.update([*(await judge.judge_histories(paths.histories, question, display.say)).items()])
@@ -170,6 +174,19 @@ async def _judge(
         finally:
             display.end()
             await judge.close()
+
+
+def _rows(runs: Sequence[Path | str]) -> int:
+    """Of the records tables, from their footers, as far as they are here and can be read: the judge complains about the others."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = 0
+    for run in runs:
+        for file in (run / HISTORY / "records").glob("*.parquet") if isinstance(run, Path) else ():
+            with suppress(OSError, pa.ArrowException):
+                rows += pq.read_metadata(file).num_rows
+    return rows
 
 
 def _counted(paths: _Paths) -> Iterator[str]:

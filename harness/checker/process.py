@@ -111,22 +111,36 @@ def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, An
 
 
 def _of_runs(spark: SparkSession, paths: list[str], out: Path | None) -> Iterator[dict[str, Any]]:
-    from harness.checker.judge import judge
-
     began = time.monotonic()
     stored, damaged = _opened(spark, [*dict.fromkeys(paths)], out)
-    try:
-        judged = dict(zip(stored, judge(spark, list(stored.values()), _doing), strict=True))
-    except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
-        from harness.checker.cluster import explained
-
-        damaged |= {path: explained(error) or f"{type(error).__name__}: {error}" for path in stored}
-        judged = {}
+    judged, failed = _judged(spark, stored)
+    damaged |= failed
     for path in dict.fromkeys(paths):
         if path in damaged:
             yield {"path": path, "error": damaged[path]}
         else:
             yield _written(path, stored[path].path, out, judged[path], began)
+
+
+def _judged(spark: SparkSession, stored: dict[str, Stored]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was concluded, and what went wrong. Pages of far files are checked only now: a damaged one must not keep the others
+    from being judged.
+    """
+    from harness.checker.cluster import explained
+    from harness.checker.judge import judge
+
+    try:
+        return dict(zip(stored, judge(spark, list(stored.values()), _doing), strict=True)), {}
+    except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
+        if len(stored) == 1 or not any(is_uri(path) for path in stored):
+            return {}, {path: explained(error) or f"{type(error).__name__}: {error}" for path in stored}
+    judged: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    for path, run in stored.items():
+        one, wrong = _judged(spark, {path: run})
+        judged |= one
+        failed |= wrong
+    return judged, failed
 
 
 def _opened(spark: SparkSession, paths: list[str], out: Path | None) -> tuple[dict[str, Stored], dict[str, str]]:
@@ -143,7 +157,7 @@ def _opened(spark: SparkSession, paths: list[str], out: Path | None) -> tuple[di
         try:
             # pages of far files are checked where they are read; here they would travel twice
             found = open_run(SparkPlace(spark, path), deep=False) if is_uri(path) else open_run(local(path))
-        except HistoryError as error:
+        except (HistoryError, OSError) as error:
             damaged[path] = str(error)
             continue
         if runs.setdefault(found.info.run, path) != path:

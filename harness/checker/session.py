@@ -149,6 +149,7 @@ def _configuration(home: Path, heap: str, cores: int | None, cluster: Cluster | 
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Partitions are sized by the number of rows and joins hinted by counted suspects (history.py), so the planner need

@@ -114,9 +114,25 @@ def test_what_is_wrong_is_said(cluster: Standalone, tmp_path: Path) -> None:
     )
     assert code == 3
     assert "executors have no /nowhere/python3: name their Python with --spark-conf spark.pyspark.python=PATH" in errors
-    code, answers, _ = check(tmp_path, f"viewfs://nobody/{run}", "--out", str(tmp_path / "out"), settings=())
+    bad = clean("bad").save(tmp_path / "bad")
+    table = bad / "history" / "records" / "0.parquet"
+    content = bytearray(table.read_bytes())
+    content[200] ^= 0xFF
+    table.write_bytes(content)
+    uris = [
+        "viewfs://krash/runs/bad",
+        "viewfs://krash/runs/fine",
+        "viewfs://nobody/runs/fine",
+        "viewfs://krash/runs/gone",
+    ]
+    mounted = f"spark.hadoop.fs.viewfs.mounttable.krash.link./runs=file://{tmp_path}"
+    code, answers, _ = check(tmp_path, *uris, settings=(mounted,))
     assert code == 3
-    assert answers[0]["error"].startswith(f"viewfs://nobody/{run}/run.json: cannot be read: ")
+    assert [answer["verdict"] for answer in answers] == ["error", "valid", "error", "error"]
+    assert "checksum" in answers[0]["error"].lower()
+    assert answers[2]["error"].startswith("viewfs://nobody/runs/fine/run.json: cannot be read: ")
+    assert answers[3]["error"] == "viewfs://krash/runs/gone/run.json: missing: this is not a run directory"
+    assert json.loads((tmp_path / "fine" / "verdict.json").read_bytes())["verdict"] == "valid"
 
 
 @pytest.mark.parametrize(
