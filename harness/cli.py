@@ -139,7 +139,8 @@ def check(
 ) -> None:
     """Judge recorded runs again, with this krash's checker, and histories of other tools: see docs/histories.md.
 
-    Verdicts and reports of runs are rewritten. One line per path; the exit code is that of the worst.
+    Verdicts and reports of runs are rewritten. One line per path; the exit code is that of the worst. Large histories,
+    clusters, histories by URI: see docs/performance.md.
 
     Example: `krash check runs/* etcd_000.log history.edn --model cas-register --initial nil`
     """

@@ -21,6 +21,7 @@ from tests.harness.checker.stories import clean
 from tests.harness.checker.test_seeded_defects import DEFECTS
 
 ROOT = Path(__file__).parents[3]
+CHECK_S = 1200.0  # likewise
 _SMALL = (
     "spark.executor.memory=512m",
     "spark.executor.extraJavaOptions=-Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
@@ -48,7 +49,7 @@ def check(tmp_path: Path, *arguments: str, settings: tuple[str, ...] = _SMALL) -
     """Exit code, one answer per path, standard error."""
     done = subprocess.run(
         command(*arguments, settings=settings),
-        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=2 * WAIT_S,
+        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=CHECK_S,
     )  # fmt: skip
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
@@ -62,7 +63,7 @@ def told(run: Path) -> tuple[bytes, Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(4 * WAIT_S)
+@pytest.mark.timeout(3 * CHECK_S)
 def test_the_same_as_on_this_machine(cluster: Standalone, tmp_path: Path) -> None:
     """All seeded defects in one job; one of them through another file system of Hadoop's, by URI."""
     here, there, out = (tmp_path / name for name in ("here", "there", "out"))
@@ -90,7 +91,7 @@ def test_the_same_as_on_this_machine(cluster: Standalone, tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(4 * WAIT_S)
+@pytest.mark.timeout(3 * CHECK_S)
 def test_a_killed_judge_leaves_no_process(cluster: Standalone, tmp_path: Path) -> None:
     run = clean("killed").save(tmp_path / "killed")
     with subprocess.Popen(
@@ -106,7 +107,7 @@ def test_a_killed_judge_leaves_no_process(cluster: Standalone, tmp_path: Path) -
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(4 * WAIT_S)
+@pytest.mark.timeout(3 * CHECK_S)
 def test_what_is_wrong_is_said(cluster: Standalone, tmp_path: Path) -> None:
     run = str(clean("fine").save(tmp_path / "fine"))
     code, _, errors = check(
