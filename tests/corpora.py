@@ -31,7 +31,7 @@ _NOT_STARTED = 95
 _KNOSSOS_MODELS = ("register", "cas-register", "mutex")
 _ELLE_MODELS = {  # by how the name of a case begins, longest first
     "list-append": "list-append", "paper-example": "list-append", "rw-register": "rw-register", "bank": "bank",
-    "counter": "counter", "long-fork": "long-fork", "set_full": "set-full", "set": "set-full", "etcd": "mutex",
+    "counter": "counter-bounds", "long-fork": "long-fork", "set_full": "set-full", "set": "final-set", "etcd": "mutex",
     "hazelcast": "mutex", "bad-analysis": "cas-register", "cas-failure": "cas-register", "mongodb": "cas-register",
     "rethink-fail": "cas-register", "memstress3": "cas-register",
 }  # fmt: skip

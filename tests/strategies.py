@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from harness.checker.linearizability import operations as codes
 from harness.checker.linearizability.operations import OPEN, Operations, lists_of
+from harness.history.formats.pairing import Paired
 from tests.harness.checker.linearizability.brute_force import Op, State, apply
+from tests.harness.checker.serializability.worlds import Forgotten, play
 
 
 class Object(NamedTuple):
@@ -127,7 +129,8 @@ _ANSWERED = frozenset({"read", "contains", "dequeue", "fetch-and-add"})
 def random_history(rng: random.Random, name: str, most: int = 8) -> list[Op]:
     """Legal, or broken in up to two places; a third of the histories have operations of unknown outcome."""
     shape = OBJECTS[name]
-    state, ops = shape.initial, []
+    state = shape.initial
+    ops: list[Op] = []
     width = rng.choice([0, 1, 2, 4])
     for number in range(rng.randint(1, most)):
         op = shape.draw(rng, state, number)
@@ -145,6 +148,38 @@ def random_history(rng: random.Random, name: str, most: int = 8) -> list[Op]:
         where = rng.randrange(len(ops))
         ops[where] = _broken(rng, ops[where], ops)
     rng.shuffle(ops)
+    return ops
+
+
+def closed_loop(rng: random.Random, most: int = 10) -> list[Op]:
+    """A compare-and-set register whose clients begin the next operation at once, now and then with a changed answer."""
+    clients, values = rng.randint(2, 6), rng.randint(2, 4)
+    ends = [0] * clients
+    ops: list[Op] = []
+    effects: list[tuple[int, int]] = []
+    for number in range(rng.randint(5, most)):
+        client = min(range(clients), key=lambda client: (ends[client], client))
+        invoked, completed = ends[client] + 1, ends[client] + rng.randint(2, 12)
+        ends[client] = completed
+        kind = rng.choice(("read", "read", "write", "cas", "cas"))
+        ops.append(Op(kind, rng.randrange(values), rng.randrange(values), None, invoked, completed))
+        effects.append((rng.randint(invoked, completed), number))
+    state: State = None
+    for _, number in sorted(effects):
+        op = ops[number]
+        if op.kind == "read":
+            ops[number] = op._replace(argument=None, expected=None, result=state)
+        elif op.kind == "write" or op.expected == state or rng.random() < 0.5:
+            ops[number] = op._replace(expected=state if op.kind == "cas" else None)
+            state = op.argument
+        else:
+            ops[number] = op._replace(kind="failed-cas")
+    for _ in range(rng.choice([0, 1, 1, 2])):
+        where = rng.randrange(len(ops))
+        if ops[where].kind == "read":
+            ops[where] = ops[where]._replace(result=rng.randrange(values))
+        elif ops[where].kind != "failed-cas":
+            ops[where] = ops[where]._replace(completed=None, certain=False)
     return ops
 
 
@@ -209,6 +244,19 @@ def encode(ops: list[Op]) -> Operations:
 def initial_code(name: str) -> int:
     """The engines' initial state."""
     return 0 if OBJECTS[name].initial == 0 else codes.NIL
+
+
+@st.composite
+def transactional_histories(draw: st.DrawFn, write: str, isolation: str, most: int = 8) -> Paired:
+    """Of a database that has this isolation (see `worlds`); `write`: "append" to lists or "w" to registers."""
+    return play(
+        draw(st.randoms(use_true_random=False)),
+        write,
+        isolation,
+        draw(st.sampled_from(list(Forgotten))),
+        transactions=draw(st.integers(1, most)),
+        keys=draw(st.integers(1, 3)),
+    )
 
 
 @st.composite

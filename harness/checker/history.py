@@ -76,11 +76,17 @@ class History(RunTables):
         runs: Mapping[str, RunFacts],
         rows: int,
         small: Mapping[str, pa.Table] | None = None,
+        foreign: bool = False,
     ) -> None:
         """The tables of harness/history/tables.py, of any number of runs; `rows`: how many `records` has, roughly;
         `small`: those of few rows, by name.
+
+        `foreign`: all runs are histories of `jepsen.tests.kafka` (foreign_kafka.py). What was read in the end is then what any
+        successful poll returned, and `small` has two more tables (harness/history/formats/kafka.py: KEYS): `kept`, the
+        logs whose position an assign or subscribe kept, and `rebalances`.
         """
         self.spark = spark
+        self.foreign = foreign
         self.partitions = max(
             min(spark.sparkContext.defaultParallelism, 1 + rows // SMALL_ROWS), -(-rows // ROWS_PER_PARTITION)
         )
@@ -94,24 +100,45 @@ class History(RunTables):
             faults=faults.to_pylist(),
             final_bounds=bounds.filter(pc.field("phase") == "final").to_pylist(),
         )
-        ended = ops.where("transaction is not null and kind <> 'send'").select(*_TRANSACTION_COLUMNS).toArrow()
-        self.transactions = transactions.transactions(ended.to_pylist())
+        ended = (
+            ops.where("transaction is not null and kind in ('begin', 'commit', 'abort')")
+            .select(*_TRANSACTION_COLUMNS)
+            .toArrow()
+        )
+        told = transactions.transactions(ended.to_pylist())
+        self.transactions = transactions.proven(told, self._read_of(told, records, runs))
         self.fates = transactions.fates(self.transactions, runs)
         self.records = self._settled_sends(records).withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
         self.bounds = bounds
         self._kept: list[DataFrame] = []
         self._made: dict[Callable[[History], Any], Any] = {}
 
+    def _read_of(
+        self, told: Sequence[transactions.Transaction], records: DataFrame, runs: Mapping[str, RunFacts]
+    ) -> set[tuple[str, int]]:
+        """Transactions of unknown fate of which somebody read a record with read_committed."""
+        unknown = [one for one in told if one.fate is transactions.Fate.UNKNOWN and runs[one.run].read_committed]
+        if not unknown:
+            return set()
+        asked = self.frame(transactions.fates(unknown, runs)).select("run", "transaction")
+        sends = records.where(SENT).join(F.broadcast(asked), ["run", "transaction"], "left_semi")
+        reads = records.where(f"{READ} and outcome = 'ok'").select("run", "topic", "partition", "value")
+        seen = sends.join(reads, ["run", "topic", "partition", "value"], "left_semi").select("run", "transaction")
+        return {(row["run"], row["transaction"]) for row in seen.distinct().collect()}
+
     def _settled_sends(self, records: DataFrame) -> DataFrame:
         """Sends in transactions with the outcome that their transaction gives them (transactions.py).
 
-        fate: of the send's transaction, null without; stored: the send itself was acknowledged with an offset.
+        fate: of the transaction of a send or poll, null without; committing_ns: when it was first asked to commit; stored:
+        the send itself was acknowledged with an offset.
         """
         stored = records.withColumn("stored", F.expr(ACKNOWLEDGED))
         if not self.transactions:
-            return stored.withColumns({name: F.lit(None).cast("string") for name in ("fate", "transaction_name")})
-        known = self.frame(self.fates).select("run", "transaction", "transaction_name", "fate", "effective")
-        outcome = "if(outcome in ('ok', 'info') and effective is not null, effective, outcome)"
+            nothing = {name: F.lit(None).cast("string") for name in ("fate", "transaction_name")}
+            return stored.withColumns(nothing | {"committing_ns": F.lit(None).cast("long")})
+        columns = ("run", "transaction", "transaction_name", "fate", "committing_ns", "effective")
+        known = self.frame(self.fates).select(*columns)
+        outcome = f"if({SENT} and outcome in ('ok', 'info') and effective is not null, effective, outcome)"
         joined = stored.join(F.broadcast(known), ["run", "transaction"], "left")
         return joined.withColumn("outcome", F.expr(outcome)).drop("effective")
 
@@ -135,6 +162,10 @@ class History(RunTables):
         match need:
             case Need.TRANSACTIONS:
                 return Counter(one.run for one in self.transactions if self.runs[one.run].read_committed)
+            case Need.ANY_TRANSACTIONS:
+                return Counter(one.run for one in self.transactions)
+            case Need.GROUPS:
+                return {run: len(rows) for run, rows in self.positions.items()}
             case Need.STABLE_ENDS:
                 return Counter(row["run"] for row in self.final_bounds if row["stable_end"] is not None)
             case Need.CLAIMS:
@@ -158,6 +189,9 @@ class History(RunTables):
             F.expr(f"min({LOG})").alias("log"),
             F.min("invoked_ns").alias("started_ns"),
             F.expr("max(if(kind = 'send' and phase = 'main', invoked_ns, null))").alias("last_send_ns"),
+            F.expr(f"count_if({READ} and transaction is not null)").alias("transactional_reads"),
+            F.expr("min(if(kind = 'poll', leader_epoch, null))").alias("first_epoch"),
+            F.expr("max(if(kind = 'poll', leader_epoch, null))").alias("last_epoch"),
         )
         rows = (row.asDict() for row in counts.collect())
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
@@ -234,7 +268,8 @@ class History(RunTables):
         places, read elsewhere than acknowledged, or of unknown outcome and yet read.
 
         v; ok, fail, info: sends by outcome; log, offset: where it was read (the lowest); places: 1 or 2 (several);
-        sent_log: where it was sent to; ack_offset; invoked: of the send. Few in a sane history.
+        sent_log: where it was sent to; ack_offset; invoked: of the send; early: it was read before its transaction was
+        asked to commit. Few in a sane history.
         """
         slim = self.records.where(f"({SENT}) or ({READ})").selectExpr(
             "v",
@@ -244,6 +279,8 @@ class History(RunTables):
             "if(kind = 'send', log, null) as sent_log",
             f"if({ACKNOWLEDGED}, offset, null) as ack_offset",
             "if(kind = 'send', invoked_ns, null) as invoked",
+            "if(kind = 'send', committing_ns, null) as committing",
+            "if(kind = 'poll', completed_ns, null) as read_completed",
         )
         return self.keep(
             slim.repartition("v")
@@ -260,14 +297,18 @@ class History(RunTables):
                 F.max("sent_log").alias("sent_log"),
                 F.max("ack_offset").alias("ack_offset"),
                 F.min("invoked").alias("invoked"),
+                F.expr("coalesce(min(read_completed) < min(committing), false)").alias("early"),
             )
             .where(
-                "offset is not null and (places > 1 or ok = 0 or (ack_offset is not null and (sent_log <> log or ack_offset <> offset)))"
+                "offset is not null and (places > 1 or ok = 0 or early"
+                " or (ack_offset is not null and (sent_log <> log or ack_offset <> offset)))"
             )
         )
 
     def _with_final(self, records: DataFrame) -> DataFrame:
         """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the last reading counts."""
+        if self.foreign:
+            return records.withColumn("final", F.expr("kind = 'poll' and outcome = 'ok'"))
         if all(tally.first_final == tally.last_final for tally in self.tallies.values()):
             return records.withColumn("final", F.expr("phase = 'final' and kind = 'poll'"))
         last = F.broadcast(self.logs.select("log", "final_process"))
@@ -341,7 +382,7 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         faults=faults,
         runs={run.info.run: run_facts(run.info) for run in stored},
         rows=sum(run.rows["records"] for run in stored),
-        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps")},
+        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
     )
     try:
         yield history

@@ -30,6 +30,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end_now)
     os.nice(options.nice)
     began = time.monotonic()
+    _compiling.start()
 
     from harness.checker.cluster import Cluster, settings_from
     from harness.checker.session import SparkFailed, spark_session
@@ -102,6 +104,9 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
 def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from harness.checker.foreign import ERROR, Request, judge_histories
 
+    if _compiling.is_alive():
+        _doing("compiling kernels, which is kept")
+        _compiling.join()
     _doing(f"reading and judging {len(paths)} {'history' if len(paths) == 1 else 'histories'}")
     try:
         yield from judge_histories(spark, paths, Request.from_json(question))
@@ -203,6 +208,16 @@ def _written(path: str, place: Place, out: Path | None, judged: Any, began: floa
         "seconds": round(time.monotonic() - began, 3),
         **({"document": verdict.as_json()} if out is not None or is_uri(path) else {}),
     }
+
+
+def _compile_kernels() -> None:
+    from harness.checker.linearizability.ready import compile_kernels
+
+    with suppress(Exception):  # whoever needs the kernels is told; whoever does not must not be bothered
+        compile_kernels()
+
+
+_compiling = threading.Thread(target=_compile_kernels, daemon=True)
 
 
 def _warm_up(spark: SparkSession) -> None:

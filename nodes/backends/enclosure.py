@@ -42,6 +42,7 @@ _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x00020000, 0x10000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x8, 0x4000, 0x40000
 _PASSED_ON = frozenset({signal.SIGTERM, signal.SIGINT})
 _WATCHED = _PASSED_ON | {signal.SIGCHLD}
+_CHANGEABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -94,8 +95,8 @@ def _init(held: int, argv: Sequence[str]) -> NoReturn:
 
 def _execute(argv: Sequence[str]) -> NoReturn:
     os.setsid()
-    for name in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # those that Python changes
-        signal.signal(name, signal.SIG_DFL)
+    for number in _CHANGEABLE:  # Python ignores some, nohup and a shell's & others
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the caller, or a library in it, had blocked
     try:
         os.execvp(argv[0], list(argv))  # noqa: S606 - no shell is the point

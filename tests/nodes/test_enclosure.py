@@ -75,13 +75,16 @@ def test_the_terminal_reaches_only_the_supervisor(waiting: subprocess.Popen[str]
     assert done.stdout == "True True\n"
 
 
-@pytest.mark.parametrize("blocked", [(), (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)])
-def test_the_command_finds_default_signal_handling(blocked: tuple[signal.Signals, ...]) -> None:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+@pytest.mark.parametrize("changed", [(), (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)])
+def test_the_command_finds_default_signal_handling(changed: tuple[signal.Signals, ...]) -> None:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, changed)
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in changed}
     try:
         done = enclosed("grep", "-E", "SigBlk|SigIgn", "/proc/self/status")
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     assert done.stdout.split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16]
 
 

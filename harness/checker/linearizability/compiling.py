@@ -30,21 +30,38 @@ R = TypeVar("R")
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """`numba.njit`, cached under XDG. What a kernel calls must be in this package, see above."""
+    return _cached(function)
+
+
+def bare(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for what allocates nothing and hands on no array but its arguments: Numba counts no references to
+    arrays then, each of which costs more than a step of a search.
+    """
+    return _cached(function, _nrt=False)
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """A part of `bare` kernels that is compiled into whatever calls it: handing over a dozen arrays costs, too."""
+    return _njit(function, forceinline=True, _nrt=False)
+
+
+def _cached(function: Callable[P, R], **options: bool) -> Callable[P, R]:
     directory = cache_directory()
     if directory is None:
-        return numba.njit(nogil=True)(function)
+        return _njit(function, **options)
     settings: Any = config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(directory)
     try:
-        return numba.njit(cache=True, nogil=True)(function)
+        return _njit(function, cache=True, **options)
     finally:
         settings.CACHE_DIR = before
 
 
-def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A part of a kernel that is compiled into whatever calls it: handing over a dozen arrays costs more than a step."""
-    return numba.njit(nogil=True, forceinline=True)(function)
+def _njit(function: Callable[P, R], **options: bool) -> Callable[P, R]:
+    njit: Any = numba.njit
+    kernel: Callable[P, R] = njit(nogil=True, **options)(function)
+    return kernel
 
 
 @cache

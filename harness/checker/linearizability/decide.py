@@ -9,10 +9,14 @@ search decides within its budget. The answer names the engine, and why the exact
 Objects are independent (Herlihy and Wing: linearizability is local), so a history of many keys is illegal iff one key
 is. Cheapest keys first, and in rounds of growing budgets, so that one hard key cannot keep a plain violation in
 another one from being found.
+
+What is illegal comes with little evidence: the 2 to 4 operations that a sweep names; of a search the completion that
+nothing explains, what was possible just before, and the fewest operations that `shrink` finds.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,6 +28,7 @@ from harness.checker.linearizability.mutexes import mutex
 from harness.checker.linearizability.operations import NIL, Answer, Operations, Refused, Verdict
 from harness.checker.linearizability.queues import fifo_queue
 from harness.checker.linearizability.sets import grow_only_set
+from harness.checker.linearizability.shrink import FEW, shrink
 from harness.checker.linearizability.zones import zones
 
 Exact = Callable[[Operations, int], Answer | Refused]
@@ -39,6 +44,7 @@ EXACT: Mapping[str, tuple[Exact, ...]] = {
     "queue": (fifo_queue,),
 }
 _ROUNDS = (10**4, 10**6)  # steps per key before the whole budget
+_EXPLAINING = 2.0  # seconds for looking for less evidence
 
 
 class Decision(NamedTuple):
@@ -55,10 +61,8 @@ class Decisions(NamedTuple):
 
 def decide(model: str, operations: Operations, initial: int = NIL, budget: Budget | None = None) -> Decision:
     """One object. `initial`: as `frontier.Search` has it; a counter that begins at 0 begins at 0, not at `NIL`."""
-    exact = _exactly(model, operations, initial)
-    if isinstance(exact, Answer):
-        return Decision(exact)
-    return Decision(Search(operations, initial).run(budget), exact)
+    decision = _decide(model, operations, initial, budget)
+    return _explained(model, operations, initial, decision, _EXPLAINING)
 
 
 def decide_all(
@@ -70,7 +74,27 @@ def decide_all(
     find_all: bool = False,
 ) -> Decisions:
     """Many objects of one model. The budget's steps and seconds are each object's; its memory is for one at a time."""
-    budget = budget or Budget()
+    decided = _decide_all(model, objects, initial, budget or Budget(), find_all)
+    deadline = time.monotonic() + _EXPLAINING
+    for index, decision in decided.items():  # cheapest first, as they were decided
+        left = deadline - time.monotonic()
+        if left > 0:
+            decided[index] = _explained(model, objects[index], initial, decision, left)
+    verdicts = {decision.answer.verdict for decision in decided.values()}
+    worst: Verdict = "illegal" if "illegal" in verdicts else "unknown" if "unknown" in verdicts else "legal"
+    return Decisions(worst, decided)
+
+
+def _decide(model: str, operations: Operations, initial: int, budget: Budget | None) -> Decision:
+    exact = _exactly(model, operations, initial)
+    if isinstance(exact, Answer):
+        return Decision(exact)
+    return Decision(Search(operations, initial).run(budget), exact)
+
+
+def _decide_all(
+    model: str, objects: Sequence[Operations], initial: int, budget: Budget, find_all: bool
+) -> dict[int, Decision]:
     decided: dict[int, Decision] = {}
     searches: dict[int, tuple[Search, str]] = {}
     for index in sorted(range(len(objects)), key=lambda index: len(objects[index])):
@@ -78,7 +102,7 @@ def decide_all(
         if isinstance(exact, Answer):
             decided[index] = Decision(exact)
             if exact.verdict == "illegal" and not find_all:
-                return Decisions("illegal", decided)
+                return decided
         else:
             searches[index] = Search(objects[index], initial), exact
     order = sorted(searches, key=lambda index: _cost(objects[index]))
@@ -92,10 +116,20 @@ def decide_all(
             decided[index] = Decision(answer, refused)
             del searches[index]
             if answer.verdict == "illegal" and not find_all:
-                return Decisions("illegal", decided)
-    verdicts = {decision.answer.verdict for decision in decided.values()}
-    worst: Verdict = "illegal" if "illegal" in verdicts else "unknown" if "unknown" in verdicts else "legal"
-    return Decisions(worst, decided)
+                return decided
+    return decided
+
+
+def _explained(model: str, operations: Operations, initial: int, decision: Decision, seconds: float) -> Decision:
+    """With as few operations as evidence as can be found quickly."""
+    evidence = decision.answer.evidence
+    if evidence is None or len(evidence.operations) <= FEW:
+        return decision
+    quick = Budget(steps=10**6, seconds=seconds / 5)
+    smaller = shrink(
+        operations, decision.answer, lambda some, first: _decide(model, some, first, quick).answer, initial, seconds
+    )
+    return decision._replace(answer=smaller)
 
 
 def _exactly(model: str, operations: Operations, initial: int) -> Answer | str:

@@ -1,10 +1,8 @@
 """The inner loop of the frontier search, compiled: see `frontier` for what it does and why it is right.
 
-A configuration is a row of int64 words: state, a bit per open operation that took effect already, a bit per operation
-of unknown outcome that took effect already (62 bits to a word: no sign to care for). Nothing here allocates: when an
-array is full, the kernel stops in a state from which it can go on, and its caller decides whether there is money for a
-bigger one. States of sets, queues and texts are nodes of a tree of lists that grows as they are met: equal contents are
-the same node, so no hash ever decides a verdict.
+Nothing here allocates: when an array is full, the kernel stops in a state from which it can go on, and its caller
+decides whether there is money for a bigger one. Arrays are handed over one by one: Numba counts references whenever one
+is taken out of a tuple, and a step costs less than that.
 """
 
 from __future__ import annotations
@@ -13,36 +11,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.checker.linearizability.compiling import compiled, inlined
-from harness.checker.linearizability.operations import (
-    ACQUIRE,
-    ADD,
-    CAS,
-    CAS_FAILED,
-    CONTAINS,
-    DEQUEUE,
-    EMPTY,
-    ENQUEUE,
-    INSERT,
-    NIL,
-    READ,
-    RELEASE,
-    REMOVE,
-    UNSEEN,
-    WRITE,
-    Int64s,
+from harness.checker.linearizability.compiling import bare, compiled, inlined
+from harness.checker.linearizability.configurations import (
+    BITS,
+    BLIND,
+    CURRENT,
+    DEAD,
+    EXPLORED,
+    FOUND,
+    FRESH,
+    GENERATION,
+    IDLE,
+    MUST,
+    MUTATORS,
+    USED,
+    admit,
 )
+from harness.checker.linearizability.operations import ADD, APPEND, CAS, WRITE, Int64s
+from harness.checker.linearizability.states import IMPOSSIBLE, NO_ROOM, Tree, after, changes_nothing
 
-BITS = 62
-
-EVENT, EXPLORING, LEVEL, STEPS, CURRENT, FOUND, NODES, LOST, WIDTH, LIVE_WORDS = range(10)  # registers
+EVENT, EXPLORING, CURSOR, STEPS, OPENED, SETTLED, LOST, CONDITIONAL, REGISTERS = range(6, 15)  # registers
 DONE, ILLEGAL, PAUSED, TABLE_FULL, TREE_FULL = range(5)  # how `advance` ends
-KIND, ARGUMENT, EXPECTED, RESULT, SLOT, TWIN, CERTAIN, OBSERVES = range(8)  # columns of `ops`
-CHAIN, NEXT, DEAD, HASH = range(4)  # columns of `links`
-PARENT, SYMBOL, SIBLING = range(3)  # columns of `nodes`
-
-IMPOSSIBLE = int(np.iinfo(np.int64).min)  # no such step from this state
-NO_ROOM = IMPOSSIBLE + 1  # the tree is full
+KIND, ARGUMENT, EXPECTED, RESULT, WORD, BIT, TWIN, CERTAIN, OBSERVES, COLUMNS = range(10)  # columns of `ops`
 
 
 class World(NamedTuple):
@@ -51,379 +41,304 @@ class World(NamedTuple):
     registers: Int64s
     events: Int64s  # an operation that is invoked, ~operation: that one completes
     ops: Int64s
-    live: Int64s  # the open operation in each slot, -1: none
+    opened: Int64s  # operations of known outcome that are open, by invocation; those from SETTLED on are new
     lost: Int64s  # operations of unknown outcome, as they are invoked
-    current: Int64s  # configurations before the next event
-    rows: Int64s  # configurations found while one completion is explained ...
+    masks: Int64s  # FRESH: what was invoked since the last completion, as in a row. Per word of "must": bits that open
+    # operations use at some time (LIVE), of those that change the state (MUTATORS), of blind ones (BLIND)
+    rows: Int64s  # configurations: before the next event; in which the one that completes took effect; on the way there
     links: Int64s
-    places: Int64s  # ... by hash of state and open operations ...
-    levels: Int64s  # ... and, not yet looked at, by the number of lost operations that took effect
-    starts: Int64s  # lists
-    symbols: Int64s
-    nodes: Int64s  # the tree of lists
     heads: Int64s
-
-
-@inlined
-def mix(seed: int, word: int) -> int:
-    """31 bits of both; no product exceeds 63 bits."""
-    mixed = ((seed ^ (word & 0x7FFFFFFF)) * 0x9E3779B1) & 0x7FFFFFFFFFFFFFFF
-    mixed = ((mixed >> 15) ^ (word >> 31)) & 0x7FFFFFFF
-    return ((mixed * 0x85EBCA6B) >> 13) & 0x7FFFFFFF
-
-
-@compiled
-def child(nodes: Int64s, heads: Int64s, registers: Int64s, parent: int, symbol: int) -> int:
-    """The list at `parent` and one more symbol."""
-    place = mix(mix(17, parent), symbol) & (len(heads) - 1)
-    node = int(heads[place])
-    while node >= 0:
-        if nodes[node, PARENT] == parent and nodes[node, SYMBOL] == symbol:
-            return node
-        node = int(nodes[node, SIBLING])
-    node = int(registers[NODES])
-    if node == len(nodes):
-        return NO_ROOM
-    nodes[node, PARENT] = parent
-    nodes[node, SYMBOL] = symbol
-    nodes[node, SIBLING] = heads[place]
-    heads[place] = node
-    registers[NODES] = node + 1
-    return node
-
-
-@compiled
-def rehash(nodes: Int64s, heads: Int64s, registers: Int64s) -> None:
-    heads[:] = -1
-    for node in range(1, registers[NODES]):
-        place = mix(mix(17, nodes[node, PARENT]), nodes[node, SYMBOL]) & (len(heads) - 1)
-        nodes[node, SIBLING] = heads[place]
-        heads[place] = node
-
-
-@compiled
-def walk(nodes: Int64s, heads: Int64s, registers: Int64s, start: int, symbols: Int64s) -> int:
-    """The list at `start` and all of these symbols."""
-    node = start
-    for symbol in symbols:
-        node = child(nodes, heads, registers, node, symbol)
-        if node < 0:
-            return node
-    return node
-
-
-@compiled
-def change_set(nodes: Int64s, heads: Int64s, registers: Int64s, state: int, kind: int, element: int) -> int:
-    """Sets are sorted lists: numbered by first use, elements mostly come at the end, so this is mostly one step."""
-    above = state
-    while above > 0 and nodes[above, SYMBOL] > element:
-        above = nodes[above, PARENT]
-    there = above > 0 and nodes[above, SYMBOL] == element
-    if kind == CONTAINS:
-        return state if there else -1
-    if there == (kind == INSERT):
-        return state
-    kept = 0
-    node = state
-    while node != above:
-        kept += 1
-        node = nodes[node, PARENT]
-    tail = np.empty(kept, np.int64)
-    node = state
-    while node != above:
-        kept -= 1
-        tail[kept] = nodes[node, SYMBOL]
-        node = nodes[node, PARENT]
-    if kind == INSERT:
-        above = child(nodes, heads, registers, above, element)
-        if above < 0:
-            return above
-    else:
-        above = nodes[above, PARENT]
-    return walk(nodes, heads, registers, above, tail)
-
-
-@compiled
-def dequeue(nodes: Int64s, heads: Int64s, registers: Int64s, state: int, result: int) -> int:
-    if state == 0:
-        return IMPOSSIBLE
-    length = 0
-    node = state
-    while nodes[node, PARENT] > 0:
-        length += 1
-        node = nodes[node, PARENT]
-    if result != UNSEEN and nodes[node, SYMBOL] != result:
-        return IMPOSSIBLE
-    rest = np.empty(length, np.int64)
-    node = state
-    while length > 0:
-        length -= 1
-        rest[length] = nodes[node, SYMBOL]
-        node = nodes[node, PARENT]
-    return walk(nodes, heads, registers, 0, rest)
-
-
-@inlined
-def step(kind: int, argument: int, expected: int, result: int, state: int) -> int:
-    """The state after one operation on a plain value; `IMPOSSIBLE` if it could not have answered what it did."""
-    if kind == READ:
-        return state if state == result else IMPOSSIBLE
-    if kind == WRITE:
-        return argument
-    if kind == CAS:
-        return argument if state == expected else IMPOSSIBLE
-    if kind == CAS_FAILED:
-        return IMPOSSIBLE if state == expected else state
-    if kind == ACQUIRE:
-        return argument if state == NIL else IMPOSSIBLE
-    if kind == RELEASE:
-        return NIL if state == argument and state != NIL else IMPOSSIBLE
-    if kind == ADD:
-        return state + argument
-    return state + argument if result in (UNSEEN, state) else IMPOSSIBLE  # FETCH_ADD
-
-
-@compiled
-def step_on_list(world: World, kind: int, argument: int, result: int, state: int) -> int:
-    """The same where the state is a list. `NO_ROOM`: the tree is full."""
-    nodes, heads, registers = world.nodes, world.heads, world.registers
-    if kind in (INSERT, REMOVE):
-        return change_set(nodes, heads, registers, state, kind, argument)
-    if kind == CONTAINS:
-        there = change_set(nodes, heads, registers, state, kind, argument) >= 0
-        return state if there == (result == 1) else IMPOSSIBLE
-    if kind == ENQUEUE:
-        return child(nodes, heads, registers, state, argument)
-    if kind == DEQUEUE:
-        return dequeue(nodes, heads, registers, state, result)
-    if kind == EMPTY:
-        return state if state == 0 else IMPOSSIBLE
-    symbols = world.symbols[world.starts[argument] : world.starts[argument + 1]]  # APPEND
-    return walk(nodes, heads, registers, state, symbols)
+    scratch: Int64s  # two rows
+    tree: Tree
 
 
 @compiled
 def assign_slots(events: Int64s, ops: Int64s) -> int:
-    """A small number for each open operation, used again when it has returned; lost ones are numbered for good."""
+    """A small number for each open operation, used again when it has completed; those of unknown outcome come after."""
     free = np.empty(len(ops) + 1, np.int64)
     spare = 0
     used = 0
     lost = 0
     for event in events:
         if event < 0:
-            free[spare] = ops[~event, SLOT]
+            free[spare] = ops[~event, WORD]
             spare += 1
         elif ops[event, CERTAIN] == 0:
-            ops[event, SLOT] = lost
+            ops[event, WORD] = lost
             lost += 1
         elif spare > 0:
             spare -= 1
-            ops[event, SLOT] = free[spare]
+            ops[event, WORD] = free[spare]
         else:
-            ops[event, SLOT] = used
+            ops[event, WORD] = used
             used += 1
+    for number in range(len(ops)):
+        slot = ops[number, WORD] + (used if ops[number, CERTAIN] == 0 else 0)
+        ops[number, WORD] = slot // BITS
+        ops[number, BIT] = 1 << (slot % BITS)
     return used
 
 
 @inlined
-def observe(world: World, row: Int64s) -> None:
-    """Every open observer that is right about the state takes effect now: that loses nothing."""
-    live, ops = world.live, world.ops
+def settle(tree: Tree, registers: Int64s, ops: Int64s, opened: Int64s, row: Int64s, first: int) -> int:
+    """What is open from place `first` on and need not wait: observers that are right about the state take effect;
+    what would not change the state may have. How many did that would not have been possible in every state.
+    """
+    must = registers[MUST]
     state = row[0]
-    steps = 0
-    for slot in range(len(live)):
-        number = live[slot]
-        if number >= 0 and ops[number, OBSERVES] == 1 and (row[1 + slot // BITS] >> (slot % BITS)) & 1 == 0:
-            steps += 1
-            kind = ops[number, KIND]
-            if kind < INSERT:
-                after = step(kind, ops[number, ARGUMENT], ops[number, EXPECTED], ops[number, RESULT], state)
-            else:
-                after = step_on_list(world, kind, ops[number, ARGUMENT], ops[number, RESULT], state)
-            if after != IMPOSSIBLE:
-                row[1 + slot // BITS] |= 1 << (slot % BITS)
-    world.registers[STEPS] += steps
+    satisfied = 0
+    for place in range(first, registers[OPENED]):
+        number = opened[place]
+        word, bit = ops[number, WORD], ops[number, BIT]
+        if row[1 + word] & bit == 0:
+            continue
+        kind, argument, expected = ops[number, KIND], ops[number, ARGUMENT], ops[number, EXPECTED]
+        if ops[number, OBSERVES] == 1:
+            if after(tree, kind, argument, expected, ops[number, RESULT], state) != IMPOSSIBLE:
+                row[1 + word] &= ~bit
+                satisfied += 1
+        elif changes_nothing(tree, kind, argument, expected, state):
+            row[1 + word] &= ~bit
+            row[1 + must + word] |= bit
+            satisfied += kind == CAS
+    return satisfied
 
 
 @inlined
-def admit(world: World, row: Int64s) -> bool:
-    """Keep a configuration unless one that is as good is there; drop those that it beats. False: no room."""
-    rows, links, registers = world.rows, world.links, world.registers
-    width = registers[WIDTH]
-    first_lost = 1 + registers[LIVE_WORDS]
-    hashed = 7
-    for word in range(first_lost):
-        hashed = mix(hashed, row[word])
-    place = hashed & (len(world.places) - 1)
-    entry = world.places[place]
-    while entry >= 0:
-        if links[entry, DEAD] == 0:
-            same = True
-            for word in range(first_lost):
-                same = same and rows[entry, word] == row[word]
-            if same:
-                below = True
-                above = True
-                for word in range(first_lost, width):
-                    both = rows[entry, word] & row[word]
-                    below = below and both == rows[entry, word]
-                    above = above and both == row[word]
-                if below:
-                    return True
-                if above:
-                    links[entry, DEAD] = 1
-        entry = links[entry, CHAIN]
-    entry = registers[FOUND]
-    if entry == len(rows):
-        return False
-    registers[FOUND] = entry + 1
-    level = 0
-    for word in range(width):
-        rows[entry, word] = row[word]
-        if word >= first_lost:
-            bits = row[word]
-            while bits:
-                bits &= bits - 1
-                level += 1
-    links[entry, CHAIN] = world.places[place]
-    world.places[place] = entry
-    links[entry, DEAD] = 0
-    links[entry, HASH] = place
-    links[entry, NEXT] = world.levels[level]
-    world.levels[level] = entry
+def hides(registers: Int64s, ops: Int64s, masks: Int64s, base: Int64s, number: int) -> bool:
+    """Can something blind that is still to take effect come just before this operation?"""
+    hidden = 0
+    if ops[number, KIND] == WRITE:
+        for word in range(registers[MUST]):
+            hidden |= base[1 + word] & masks[BLIND, word]
+    return hidden != 0
+
+
+@inlined
+def take(registers: Int64s, ops: Int64s, masks: Int64s, row: Int64s, number: int, state: int) -> None:
+    """This operation takes effect."""
+    must = registers[MUST]
+    word, bit = ops[number, WORD], ops[number, BIT]
+    row[0] = state
+    if ops[number, CERTAIN] == 1:
+        row[1 + word] &= ~bit
+    row[1 + must + word] &= ~bit
+    if ops[number, KIND] == WRITE:  # whatever else is blind may have come just before, which nobody can have seen
+        for index in range(must):
+            hidden = row[1 + index] & masks[BLIND, index]
+            row[1 + index] &= ~hidden
+            row[1 + must + index] |= hidden
+
+
+@inlined
+def available(registers: Int64s, ops: Int64s, row: Int64s, number: int) -> int:
+    """2: it must still take effect, 1: it may, 0: it cannot, or an identical lost one goes first."""
+    may = 1 + registers[MUST]
+    word, bit, twin = ops[number, WORD], ops[number, BIT], ops[number, TWIN]
+    if row[may + word] & bit != 0:
+        return 0 if twin >= 0 and row[may + ops[twin, WORD]] & ops[twin, BIT] != 0 else 1
+    return 2 if ops[number, CERTAIN] == 1 and row[1 + word] & bit != 0 else 0
+
+
+@inlined
+def branch(
+    tree: Tree,
+    registers: Int64s,
+    ops: Int64s,
+    opened: Int64s,
+    lost: Int64s,
+    masks: Int64s,
+    rows: Int64s,
+    links: Int64s,
+    heads: Int64s,
+    base: Int64s,
+    row: Int64s,
+    target: int,
+) -> int:
+    """Every open or lost operation that may take effect next. `DONE`, or which array is full."""
+    may = 1 + registers[MUST]
+    idle = links[EXPLORED, registers[CURSOR], IDLE]
+    target_word, target_bit = ops[target, WORD], ops[target, BIT]
+    for place in range(len(base)):
+        base[place] = rows[EXPLORED, registers[CURSOR], place]
+    count = registers[OPENED]
+    for candidate in range(count + registers[LOST]):
+        number = opened[candidate] if candidate < count else lost[candidate - count]
+        kind = ops[number, KIND]
+        if ops[number, OBSERVES] == 1 or (idle == 1 and kind == WRITE):
+            continue
+        wants = available(registers, ops, base, number)
+        if wants == 0:
+            continue
+        registers[STEPS] += 1
+        state = after(tree, kind, ops[number, ARGUMENT], ops[number, EXPECTED], ops[number, RESULT], base[0])
+        if state == NO_ROOM:
+            return TREE_FULL
+        if state == IMPOSSIBLE or (wants == 1 and state == base[0] and not hides(registers, ops, masks, base, number)):
+            continue
+        for place in range(len(base)):
+            row[place] = base[place]
+        take(registers, ops, masks, row, number, state)
+        satisfied = settle(tree, registers, ops, opened, row, 0)
+        must_still, may_still = row[1 + target_word] & target_bit, row[may + target_word] & target_bit
+        here = base[1 + target_word] & target_bit != 0 and may_still != 0 and state == ops[target, ARGUMENT]
+        if here or must_still | may_still == 0:  # `here`: where it changes nothing
+            row[may + target_word] &= ~target_bit
+            if not admit(FOUND, rows, links, heads, registers, masks, row, 0):
+                return TABLE_FULL
+            row[may + target_word] |= may_still
+        idles = satisfied == 0 and (wants == 1 or kind in (WRITE, ADD, APPEND))
+        if must_still | may_still == 0 or (idles and registers[CONDITIONAL] == 0):
+            continue
+        if not admit(EXPLORED, rows, links, heads, registers, masks, row, 1 if idles else 0):
+            return TABLE_FULL
+    return DONE
+
+
+@inlined
+def begin(
+    tree: Tree, registers: Int64s, ops: Int64s, opened: Int64s, masks: Int64s, rows: Int64s, row: Int64s, target: int
+) -> bool:
+    """What was invoked since becomes part of the current configurations. Do all of them explain the target already?"""
+    word, bit = ops[target, WORD], ops[target, BIT]
+    unexplained = 0
+    for index in range(registers[USED + CURRENT]):
+        for place in range(len(row)):
+            row[place] = rows[CURRENT, index, place] | masks[FRESH, place]
+        settle(tree, registers, ops, opened, row, registers[SETTLED])
+        unexplained |= (row[1 + word] | row[1 + registers[MUST] + word]) & bit
+        for place in range(len(row)):
+            rows[CURRENT, index, place] = row[place]
+    for place in range(len(row)):
+        masks[FRESH, place] = 0
+    registers[SETTLED] = registers[OPENED]
+    return unexplained == 0
+
+
+@inlined
+def sow(
+    registers: Int64s,
+    ops: Int64s,
+    masks: Int64s,
+    rows: Int64s,
+    links: Int64s,
+    heads: Int64s,
+    row: Int64s,
+    target: int,
+) -> bool:
+    """Those that explain it are found, those that could by another operation are where to begin. False: no room."""
+    word, bit, may = ops[target, WORD], ops[target, BIT], 1 + registers[MUST]
+    for index in range(registers[USED + CURRENT]):
+        for place in range(len(row)):
+            row[place] = rows[CURRENT, index, place]
+        open_still = (row[1 + word] | row[may + word]) & bit != 0
+        if open_still and not admit(EXPLORED, rows, links, heads, registers, masks, row, 0):
+            return False
+        row[may + word] &= ~bit
+        if row[1 + word] & bit == 0 and not admit(FOUND, rows, links, heads, registers, masks, row, 0):
+            return False
     return True
 
 
-@compiled
-def replace(world: World) -> None:
-    """After `places` has grown: find every configuration its new place."""
-    width = 1 + world.registers[LIVE_WORDS]
-    for entry in range(world.registers[FOUND]):
-        hashed = 7
-        for word in range(width):
-            hashed = mix(hashed, world.rows[entry, word])
-        place = hashed & (len(world.places) - 1)
-        world.links[entry, HASH] = place
-        world.links[entry, CHAIN] = world.places[place]
-        world.places[place] = entry
-
-
 @inlined
-def branch(world: World, base: Int64s, row: Int64s) -> int:
-    """Every open or lost operation that may take effect next. `DONE`, or which array is full."""
-    registers, live, ops, lost = world.registers, world.live, world.ops, world.lost
-    state = base[0]
-    first_lost = 1 + registers[LIVE_WORDS]
-    for candidate in range(len(live) + registers[LOST]):
-        if candidate < len(live):
-            slot, first = candidate, 1
-            number = live[slot]
-            if number < 0 or ops[number, OBSERVES] == 1:
-                continue
-        else:
-            slot, first = candidate - len(live), first_lost
-            number = lost[slot]
-            twin = ops[number, TWIN]
-            if twin >= 0 and (base[first + twin // BITS] >> (twin % BITS)) & 1 == 0:
-                continue
-        if (base[first + slot // BITS] >> (slot % BITS)) & 1 == 1:
-            continue
-        registers[STEPS] += 1
-        kind = ops[number, KIND]
-        if kind < INSERT:
-            after = step(kind, ops[number, ARGUMENT], ops[number, EXPECTED], ops[number, RESULT], state)
-        else:
-            after = step_on_list(world, kind, ops[number, ARGUMENT], ops[number, RESULT], state)
-        if after == NO_ROOM:
-            return TREE_FULL
-        if after == IMPOSSIBLE or (first == first_lost and after == state):
-            continue
-        for word in range(len(base)):
-            row[word] = base[word]
-        row[0] = after
-        row[first + slot // BITS] |= 1 << (slot % BITS)
-        observe(world, row)
-        if not admit(world, row):
-            return TABLE_FULL
-    return DONE
-
-
-@inlined
-def explain(world: World, target: int, base: Int64s, row: Int64s, limit: int) -> int:
-    """From all current configurations find those in which the operation in slot `target` took effect."""
-    registers, levels, links = world.registers, world.levels, world.links
-    if registers[EXPLORING] == 0:
-        if registers[CURRENT] > len(world.rows):
-            return TABLE_FULL
-        registers[LEVEL] = 0
-        for index in range(registers[CURRENT]):
-            row[:] = world.current[index]
-            observe(world, row)
-            admit(world, row)
-        registers[EXPLORING] = 1
-    while registers[LEVEL] <= registers[LOST]:
-        level = registers[LEVEL]
-        entry = levels[level]
-        if entry < 0:
-            registers[LEVEL] += 1
-            continue
-        if registers[STEPS] >= limit:
-            return PAUSED
-        levels[level] = links[entry, NEXT]
-        if links[entry, DEAD] == 1 or (world.rows[entry, 1 + target // BITS] >> (target % BITS)) & 1 == 1:
-            continue
-        for word in range(len(base)):
-            base[word] = world.rows[entry, word]
-        status = branch(world, base, row)
-        if status != DONE:
-            links[entry, NEXT] = levels[level]
-            levels[level] = entry
-            return status
-    return DONE
-
-
-@inlined
-def collect(world: World, target: int) -> bool:
-    """What was found becomes current, without the bit of the operation that returned. False: nothing was found."""
-    registers, links, current = world.registers, world.links, world.current
+def collect(registers: Int64s, rows: Int64s, links: Int64s) -> bool:
+    """What was found becomes current. False: nothing was found."""
     kept = 0
-    for entry in range(registers[FOUND]):
-        kept += links[entry, DEAD] == 0 and (world.rows[entry, 1 + target // BITS] >> (target % BITS)) & 1 == 1
+    for entry in range(registers[USED + FOUND]):
+        if links[FOUND, entry, DEAD] == 0:
+            for place in range(rows.shape[2]):
+                rows[CURRENT, kept, place] = rows[FOUND, entry, place]
+            kept += 1
     if kept == 0:
         return False
-    kept = 0
-    for entry in range(registers[FOUND]):
-        world.places[links[entry, HASH]] = -1
-        if links[entry, DEAD] == 0 and (world.rows[entry, 1 + target // BITS] >> (target % BITS)) & 1 == 1:
-            for word in range(registers[WIDTH]):
-                current[kept, word] = world.rows[entry, word]
-            current[kept, 1 + target // BITS] &= ~(1 << (target % BITS))
-            kept += 1
-    registers[CURRENT] = kept
-    registers[FOUND] = 0
+    registers[USED + CURRENT] = kept
+    registers[USED + FOUND] = 0
+    registers[USED + EXPLORED] = 0
+    registers[GENERATION] += 1
     registers[EXPLORING] = 0
     return True
 
 
-@compiled
-def advance(world: World, limit: int) -> int:
-    """Go on until the end, a contradiction, `limit` steps in all, or a full array; `registers` hold where it stands."""
-    registers, events, ops, live = world.registers, world.events, world.ops, world.live
-    base = np.empty(registers[WIDTH], np.int64)
-    row = np.empty(registers[WIDTH], np.int64)
+@inlined
+def enter(registers: Int64s, ops: Int64s, opened: Int64s, masks: Int64s, number: int) -> None:
+    """An operation was invoked."""
+    word, bit, kind = ops[number, WORD], ops[number, BIT], ops[number, KIND]
+    registers[CONDITIONAL] += ops[number, OBSERVES] == 0 and kind != WRITE
+    if ops[number, CERTAIN] == 0:
+        registers[LOST] += 1
+        masks[FRESH, 1 + registers[MUST] + word] |= bit
+        return
+    opened[registers[OPENED]] = number
+    registers[OPENED] += 1
+    masks[FRESH, 1 + word] |= bit
+    if ops[number, OBSERVES] == 0:
+        masks[MUTATORS, word] |= bit
+    if kind in (WRITE, ADD, APPEND):
+        masks[BLIND, word] |= bit
+
+
+@inlined
+def leave(registers: Int64s, ops: Int64s, opened: Int64s, masks: Int64s, number: int) -> None:
+    """It completed."""
+    word, bit = ops[number, WORD], ops[number, BIT]
+    registers[OPENED] -= 1
+    place = 0
+    while opened[place] != number:
+        place += 1
+    for behind in range(place, registers[OPENED]):
+        opened[behind] = opened[behind + 1]
+    registers[SETTLED] = registers[OPENED]
+    registers[CONDITIONAL] -= ops[number, OBSERVES] == 0 and ops[number, KIND] != WRITE
+    masks[MUTATORS, word] &= ~bit
+    masks[BLIND, word] &= ~bit
+
+
+@bare
+def run(
+    tree: Tree,
+    registers: Int64s,
+    events: Int64s,
+    ops: Int64s,
+    opened: Int64s,
+    lost: Int64s,
+    masks: Int64s,
+    rows: Int64s,
+    links: Int64s,
+    heads: Int64s,
+    base: Int64s,
+    row: Int64s,
+    limit: int,
+) -> int:
     while registers[EVENT] < len(events):
         event = events[registers[EVENT]]
-        if event < 0:
-            target = ops[~event, SLOT]
-            status = explain(world, target, base, row, limit)
-            if status != DONE:
-                return status
-            if not collect(world, target):
-                return ILLEGAL
-            live[target] = -1
-        elif ops[event, CERTAIN] == 1:
-            live[ops[event, SLOT]] = event
-        else:
-            registers[LOST] += 1
+        if event >= 0:
+            enter(registers, ops, opened, masks, event)
+            registers[EVENT] += 1
+            continue
+        target = ~event
+        if registers[EXPLORING] == 0 and not begin(tree, registers, ops, opened, masks, rows, row, target):
+            registers[EXPLORING] = 1
+        if registers[EXPLORING] == 1:
+            if not sow(registers, ops, masks, rows, links, heads, row, target):
+                return TABLE_FULL
+            registers[CURSOR] = 0
+            registers[EXPLORING] = 2
+        while registers[EXPLORING] == 2 and registers[CURSOR] < registers[USED + EXPLORED]:
+            if registers[STEPS] >= limit:
+                return PAUSED
+            if links[EXPLORED, registers[CURSOR], DEAD] == 0:
+                status = branch(tree, registers, ops, opened, lost, masks, rows, links, heads, base, row, target)
+                if status != DONE:
+                    return status
+            registers[CURSOR] += 1
+        if registers[EXPLORING] == 2 and not collect(registers, rows, links):
+            return ILLEGAL
+        leave(registers, ops, opened, masks, target)
         registers[EVENT] += 1
     return DONE
+
+
+def advance(world: World, limit: int) -> int:
+    """Go on until the end, a contradiction, `limit` steps in all, or a full array; `registers` hold where it stands."""
+    arrays = (world.tree, world.registers, world.events, world.ops, world.opened, world.lost, world.masks)
+    return run(*arrays, world.rows, world.links, world.heads, world.scratch[0], world.scratch[1], limit)

@@ -120,7 +120,7 @@ class Operations:
 class Configuration(NamedTuple):
     """One of the ways in which everything before the failing event can be explained."""
 
-    state: int | list[int]
+    state: int | list[int]  # UNSEEN: one that nobody read
     linearized: tuple[int, ...]  # open operations that took effect already
 
 

@@ -4,7 +4,7 @@
 
 Each model says how one op becomes a row (`Build`). What is the same for all: ops are told apart by their key, since
 objects are independent; one that failed did not happen; one of unknown outcome may have; `decide_all` answers for all
-objects; and the rows that it blames become ops of the history again, as few as `shrink` can make them.
+objects; and the few rows that it blames become ops of the history again.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from harness.checker.linearizability.decide import Decision, decide, decide_all
+from harness.checker.linearizability.decide import Decision, decide_all
 from harness.checker.linearizability.frontier import Budget
 from harness.checker.linearizability.operations import (
     NIL,
     OPEN,
-    Answer,
     Evidence,
     Operations,
     Verdict,
     lists_of,
 )
-from harness.checker.linearizability.shrink import shrink
 from harness.checker.models.bad_history import Misfit, bad_history, unknown_functions
 from harness.checker.models.model import Found, Judgement, Question
 from harness.checker.models.values import Values, comparable, shown, shown_all
@@ -40,8 +38,6 @@ SECONDS = 300.0  # of search, for all objects of a history together
 _LEAST_SECONDS = 5.0  # for one object, however many there are
 _STEPS = 10**9
 _BYTES = 2**30
-_FEW = 4  # ops that need no shrinking
-_SHRINKING = Budget(steps=10**6, seconds=0.5)
 _ROW = re.compile(r"#(\d+)")
 
 
@@ -176,7 +172,7 @@ def _judged(objects: list[Rows], question: Question) -> Judgement:
 
 
 def _found(illegal: Sequence[tuple[Rows, Operations, Decision]]) -> Found:
-    best = min((_explained(*one) for one in illegal), key=lambda explained: len(explained[1]))
+    best = min((_explained(rows, decision) for rows, _, decision in illegal), key=lambda explained: len(explained[1]))
     return Found(type=NONLINEARIZABLE, count=len(illegal), sentence=best[0], ops=best[1])
 
 
@@ -187,20 +183,13 @@ def _merged(seen: Sequence[Found]) -> Iterable[Found]:
         yield replace(found, count=sum(other.count for other in seen if other.type == kind))
 
 
-def _explained(rows: Rows, operations: Operations, decision: Decision) -> tuple[str, tuple[int, ...]]:
-    """In a sentence and the fewest ops."""
+def _explained(rows: Rows, decision: Decision) -> tuple[str, tuple[int, ...]]:
+    """In a sentence and a few ops."""
     answer = decision.answer
     assert answer.evidence is not None
-    if len(answer.evidence.operations) > _FEW:
-        answer = shrink(operations, answer, lambda some: _quickly(rows, some), _SHRINKING.seconds)
     evidence = answer.evidence
-    assert evidence is not None
     sentence = of_key(rows.key) + numbered(evidence.sentence, rows.operations) + _last_states(rows, evidence)
     return sentence, tuple(rows.operations[row].index for row in evidence.operations)
-
-
-def _quickly(rows: Rows, operations: Operations) -> Answer:
-    return decide(rows.engine, operations, rows.initial, _SHRINKING).answer
 
 
 def _last_states(rows: Rows, evidence: Evidence) -> str:

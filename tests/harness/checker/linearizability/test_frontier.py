@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from harness.checker.linearizability.decide import decide
 from harness.checker.linearizability.frontier import Budget, Search, search
-from harness.checker.linearizability.operations import Operations
+from harness.checker.linearizability.operations import READ, Operations
 from harness.checker.linearizability.shrink import shrink
 from tests.harness.checker.linearizability.agreement import assert_agreement, assert_contradictory
-from tests.harness.checker.linearizability.brute_force import Op
+from tests.harness.checker.linearizability.brute_force import Op, linearizable
 from tests.harness.checker.linearizability.bulk import bulk_register
-from tests.strategies import OBJECTS, encode, initial_code, random_history
+from tests.strategies import OBJECTS, closed_loop, encode, initial_code, random_history
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -28,13 +31,35 @@ def test_shrunk_evidence_is_still_a_contradiction(name: str) -> None:
         operations, initial = encode(ops), initial_code(name)
         found = search(operations, initial)
         if found.verdict == "illegal":
-            smaller = shrink(operations, found, lambda some, initial=initial: search(some, initial))  # type: ignore[misc]
+            smaller = shrink(operations, found, search, initial)
             assert_contradictory(ops, OBJECTS[name].initial, smaller)
             assert smaller.evidence is not None
             assert found.evidence is not None
             assert set(smaller.evidence.operations) <= set(found.evidence.operations)
             shrunk += len(smaller.evidence.operations) < len(found.evidence.operations)
     assert shrunk > 10
+
+
+@pytest.mark.parametrize("count", [50, 2000])
+def test_of_a_long_history_whose_values_come_again_and_again_two_operations_are_left(count: int) -> None:
+    """Weakened, the old writes would explain everything; what had completed long before is forgotten instead."""
+    legal = bulk_register(count, 3, unique=False, cas=0.5)
+    last = int(np.argmax(np.where((legal.kind == READ) & (legal.completed < 80 * count), legal.invoked, -1)))
+    result = legal.result.copy()
+    few = []
+    for value in range(5):
+        result[last] = value
+        broken = replace(legal, result=result)
+        answer = decide("cas-register", broken).answer
+        if answer.verdict == "illegal":
+            assert answer.evidence is not None
+            assert answer.evidence.operations[0] == last or count > 50
+            few.append(len(answer.evidence.operations))
+            rows = sorted(answer.evidence.operations)
+            for initial in range(5):
+                assert search(broken.take(rows), initial).verdict == "illegal"
+    assert len(few) >= 2
+    assert max(few) <= 4
 
 
 def _stale() -> Operations:
@@ -71,25 +96,63 @@ def test_a_budget_of_steps_ends_it_and_more_goes_on_where_it_ended() -> None:
     assert resumed.spent.steps == whole.spent.steps
 
 
-def _wide(writes: int) -> Operations:
-    """All at once, all different, all read later: 2^writes configurations."""
-    ops = [Op("write", number, invoked=0, completed=10) for number in range(writes)]
-    ops += [Op("read", result=number, invoked=11, completed=None, certain=True) for number in range(writes)]
-    return encode([*ops, Op("read", result=None, invoked=11, completed=12)])
+def _wide(additions: int) -> Operations:
+    """All at once, all different: 2^additions sums, and none of them is what is read in the end."""
+    ops = [Op("add", 2**number, invoked=0, completed=10) for number in range(additions)]
+    return encode([*ops, Op("read", result=-5, invoked=11, completed=12)])
 
 
 @pytest.mark.parametrize(("budget", "told"), [(Budget(bytes=10**6), "MiB"), (Budget(seconds=0.0, steps=10**7), " s ")])
 def test_a_budget_of_memory_or_time_ends_it(budget: Budget, told: str) -> None:
-    answer = search(_wide(18), budget=budget)
+    answer = search(_wide(18), 0, budget)
     assert answer.verdict == "unknown"
     assert told in answer.reason
     assert answer.spent.bytes <= 10**6 or "MiB" not in told
 
 
 def test_a_grown_table_changes_nothing() -> None:
-    answer = search(_wide(9))
+    answer = search(_wide(9), 0)
     assert answer.verdict == "illegal"
-    assert answer.spent.bytes > 64 * 64
+    assert answer.spent.bytes > 3 * 256 * 3 * 8
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_many_writes_at_once_need_no_search_through_their_orders(unknown: bool) -> None:
+    """A write that another one covers may have come just before it."""
+    ops = [
+        Op("write", number, invoked=0, completed=None if unknown else 10, certain=not unknown) for number in range(40)
+    ]
+    ops += [Op("read", result=number, invoked=11 + number, completed=12 + number) for number in (7,) * 40]
+    assert search(encode(ops)).verdict == "legal"
+    broken = search(encode([*ops, Op("read", result=None, invoked=99, completed=100)]))
+    assert broken.verdict == "illegal"
+    assert broken.spent.steps < 10_000
+
+
+def test_a_compare_and_set_that_changes_nothing_lets_the_search_go_on() -> None:
+    """It may have taken effect at the 1, so that the 1 was not for nothing, though nobody read it."""
+    ops = [
+        Op("write", 1, invoked=0, completed=30),
+        Op("write", 2, invoked=0, completed=29),
+        Op("cas", 1, 1, invoked=0, completed=36),
+        Op("cas", 3, 2, invoked=0, completed=42),
+        Op("read", result=3, invoked=30, completed=60),
+        Op("cas", 2, 3, invoked=31, completed=69),
+        Op("read", result=2, invoked=70, completed=80),
+    ]
+    assert search(encode(ops)).verdict == "legal"
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 4))
+def test_closed_loops_of_clients_agree_with_the_definition(seed: int) -> None:
+    """Denser than the random histories: all clients always have something open."""
+    verdicts = set()
+    for offset in range(100):
+        ops = closed_loop(random.Random(100 * seed + offset))
+        legal = linearizable(ops, None)
+        assert search(encode(ops)).verdict == ("legal" if legal else "illegal"), ops
+        verdicts.add(legal)
+    assert verdicts == {True, False}
 
 
 def test_memory_does_not_grow_with_the_configurations_of_a_long_history() -> None:

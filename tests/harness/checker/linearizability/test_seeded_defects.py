@@ -88,7 +88,7 @@ DEFECTS: list[tuple[str, int, dict[str, Any], str]] = [
     ("unique-queue", 3, {"result": 1}, "returned the same value"),
     ("unique-queue", 2, {"invoked": -2, "completed": -1}, "had completed before enqueue"),
     ("unique-queue", 2, {"invoked": 8, "completed": 9}, "took the second one"),
-    ("grow-only-set", 3, {"result": frozenset({1, 5})}, "which nobody inserted"),
+    ("grow-only-set", 3, {"result": frozenset({1, 5})}, "that nobody inserted"),
     ("grow-only-set", 1, {"result": frozenset({2})}, "had completed before|each lack an element"),
     ("grow-only-set", 4, {"result": frozenset({1})}, "reads show it came later"),
     ("sequencer", 1, {"result": 0}, "got the same value"),

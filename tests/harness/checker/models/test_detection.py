@@ -22,6 +22,8 @@ from tests.harness.checker.models.judging import judged, ops, types
         (("0 invoke increment nil", "0 ok increment nil"), "counter"),
         (("0 invoke append :a", "0 ok append [0 :a]"), "log"),
         (("0 invoke elect 1", "0 ok elect 1"), "epoch"),
+        (("0 invoke txn [[:append :x 1] [:r :y nil]]", "0 ok txn [[:append :x 1] [:r :y []]]"), "list-append"),
+        (("0 invoke txn [[:w :x 1]]", "0 ok txn [[:w :x 1]]", "1 invoke txn [[:r :x nil]]"), "rw-register"),
     ],
 )
 def test_the_model_is_seen_from_the_ops(tmp_path: Path, lines: tuple[str, ...], model: str) -> None:
@@ -51,6 +53,7 @@ def test_a_named_model_that_does_not_fit_says_where(tmp_path: Path) -> None:
 
 def test_names_of_elle_cli_are_known() -> None:
     assert model_named("knossos-cas-register") is model_named("cas-register")
+    assert model_named("jepsen-counter") is model_named("counter-bounds")
     with pytest.raises(NoModel, match="quantum"):
         model_named("quantum")
 

@@ -1,0 +1,126 @@
+"""Every engine beside an independent, obviously correct checker, on random small histories drawn from a seed.
+
+    subject.agrees(random.Random(7))  ->  True, False, or None: the engine refuses this history
+
+`test_agreement` asks for 10^4 histories per engine, `many` for 10^6.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.checker.linearizability import frontier
+from harness.checker.linearizability.counters import sequencer, unit_counter
+from harness.checker.linearizability.frontier import search
+from harness.checker.linearizability.log import NEVER, OPEN, inversions
+from harness.checker.linearizability.mutexes import mutex
+from harness.checker.linearizability.operations import Answer, Operations, Refused
+from harness.checker.linearizability.queues import fifo_queue
+from harness.checker.linearizability.sets import grow_only_set
+from harness.checker.linearizability.zones import zones
+from tests.harness.checker.linearizability.brute_force import Op, linearizable
+from tests.harness.checker.linearizability.epoch_histories import judge_epochs, random_epochs, step_of_epochs
+from tests.strategies import OBJECTS, closed_loop, encode, initial_code, random_history
+
+Engine = Callable[[Operations, int], Answer | Refused]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    engine: str
+    files: tuple[str, ...]  # of harness/checker/linearizability, what the verdict depends on
+    agrees: Callable[[random.Random], bool | None]
+
+    @property
+    def sources(self) -> list[Path]:
+        directory = Path(frontier.__file__).parent
+        return [directory / f"{name}.py" for name in (*self.files, "operations")]
+
+
+def compared(rng: random.Random, names: tuple[str, ...], engine: Engine) -> bool | None:
+    name = rng.choice(names)
+    ops = random_history(rng, name)
+    answer = engine(encode(ops), initial_code(name))
+    if isinstance(answer, Refused):
+        return None
+    return answer.verdict == ("legal" if linearizable(ops, OBJECTS[name].initial) else "illegal")
+
+
+def searched(rng: random.Random) -> bool:
+    """The frontier search decides every object; registers more often, closed loops among them."""
+    if rng.random() < 0.2:
+        ops = closed_loop(rng)
+        return search(encode(ops)).verdict == ("legal" if linearizable(ops, None) else "illegal")
+    return bool(compared(rng, tuple(OBJECTS), search))
+
+
+def random_log(rng: random.Random) -> list[Op]:
+    """Appends that were told their offsets (or were read, so that it is known), reads of offsets, exact ends."""
+    ops: list[Op] = []
+    length = 0
+    for number in range(rng.randint(2, 8)):
+        kind = rng.choice(["append", "append", "end", "look"]) if length else rng.choice(["append", "end"])
+        offset = length + rng.choice([0, 0, 0, 1]) if kind == "append" else length
+        if kind == "look":
+            offset = rng.choice([op.argument for op in ops if op.kind == "append"])
+        length = max(length, offset + 1) if kind == "append" else length
+        width = rng.choice([0, 3, 9])
+        begin, end = 3 * number - rng.randint(0, width), 3 * number + rng.randint(0, width)
+        ops.append(Op(kind, offset, invoked=begin, completed=None if kind == "append" and rng.random() < 0.15 else end))
+    for _ in range(rng.choice([0, 1, 2])):
+        where, shift = rng.randrange(len(ops)), rng.randint(-12, 12)
+        op = ops[where]
+        moved = None if op.completed is None else op.completed + shift
+        ops[where] = op._replace(invoked=op.invoked + shift, completed=moved)
+    rng.shuffle(ops)
+    return ops
+
+
+def step_of_log(op: Op, state: Any) -> tuple[bool, Any]:
+    """State: the length, and which offsets hold a record; offsets may be left out, as in Kafka."""
+    length, held = state
+    if op.kind == "append":
+        return op.argument >= length, (op.argument + 1, held | {op.argument})
+    if op.kind == "end":
+        return op.argument >= length, (op.argument, held)
+    return op.argument in held, state
+
+
+def swept(rng: random.Random) -> bool:
+    ops = random_log(rng)
+    place = {"append": 1, "end": 0, "look": 2}
+    found = inversions(
+        np.zeros(len(ops), np.int64),
+        np.array([2 * op.argument + place[op.kind] for op in ops], np.int64),
+        np.array([NEVER if op.kind == "look" else op.invoked for op in ops], np.int64),
+        np.array([OPEN if op.completed is None else op.completed for op in ops], np.int64),
+    )
+    return (not len(found.x)) == linearizable(ops, (0, frozenset()), step_of_log)
+
+
+def fenced(rng: random.Random) -> bool:
+    ops = random_epochs(rng)
+    return judge_epochs(ops).verdict == ("legal" if linearizable(ops, 0, step_of_epochs) else "illegal")
+
+
+def exact(engine_name: str, files: tuple[str, ...], engine: Engine, *names: str) -> Subject:
+    return Subject(engine=engine_name, files=files, agrees=lambda rng: compared(rng, names, engine))
+
+
+SUBJECTS = (
+    Subject(engine="frontier", files=("frontier", "kernel", "configurations", "states", "encoding"), agrees=searched),
+    Subject(engine="slot-sweep", files=("log",), agrees=swept),
+    Subject(engine="epoch-sweep", files=("epochs", "log"), agrees=fenced),
+    exact("zones", ("zones", "log"), zones, "unique-register", "unique-cas-register"),
+    exact("set-sweep", ("sets", "log"), grow_only_set, "grow-only-set"),
+    exact("queue-sweep", ("queues", "log"), fifo_queue, "unique-queue"),
+    exact("unit-counter", ("counters", "log"), unit_counter, "unit-counter"),
+    exact("sequencer-sweep", ("counters", "log"), sequencer, "sequencer"),
+    exact("mutex-zones", ("mutexes", "zones", "log"), mutex, "held-mutex"),
+)

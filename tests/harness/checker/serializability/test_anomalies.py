@@ -1,0 +1,225 @@
+"""Each anomaly by its name and nothing else, next to a lawful history that differs by little."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.checker.models.model import Question
+from harness.history.formats.pairing import Paired
+from reports.verdict import Validity
+from tests.harness.checker.serializability.agreement import model_of, types
+from tests.harness.checker.serializability.shorthand import in_turn, one_process, together
+
+
+def _with_reader(history: Paired) -> Paired:
+    """Another process, which reads both all the time."""
+    count = len(history.operations)
+    reader = together("rx12").operations[0]._replace(index=count, process=7, invoked=1)
+    return Paired(operations=[*history.operations, reader])
+
+
+LISTS = {
+    "G0": (
+        together("ax1 ay1", "ax2 ay2", "rx12 ry21"),
+        together("ax1 ay1", "ax2 ay2", "rx12 ry12"),
+    ),
+    "G1a": (
+        together("!ax1", "rx1"),
+        together("?ax1", "rx1"),
+    ),
+    "G1b, G-single-item": (
+        together("ax1 ax2", "rx1"),
+        together("ax1 ax2", "rx12"),
+    ),
+    "G1c": (
+        together("ax1 ry2", "ay2 rx1"),
+        together("ax1 ry2", "ay2 rx"),
+    ),
+    "G-single-item": (
+        together("ax1 ay1", "rx1 ry", "ry1"),
+        together("ax1 ay1", "rx1 ry1"),
+    ),
+    "G-nonadjacent-item": (
+        together("ax1", "ay1", "rx1 ry", "ry1 rx"),
+        together("ax1", "ay1", "rx1 ry", "rx1 ry1"),
+    ),
+    "G2-item": (
+        together("ax1 ry", "ay1 rx", "rx1 ry1"),
+        together("ax1 ry", "ay1 rx1", "rx1 ry1"),
+    ),
+    "G0-process": (
+        _with_reader(one_process("ax2", "ax1")),
+        one_process("ax1", "ax2", "rx12"),
+    ),
+    "G1c-process": (
+        one_process("rx1", "ax1"),
+        one_process("ax1", "rx1"),
+    ),
+    "G-single-item-process": (
+        one_process("ax1", "rx"),
+        one_process("rx", "ax1"),
+    ),
+    "G0-realtime": (
+        _with_reader(in_turn("ax2", "ax1")),
+        in_turn("ax1", "ax2", "rx12"),
+    ),
+    "G1c-realtime": (
+        in_turn("rx1", "ax1"),
+        in_turn("ax1", "rx1"),
+    ),
+    "G-single-item-realtime": (
+        in_turn("ax1", "rx"),
+        together("ax1", "rx"),
+    ),
+    "internal": (
+        together("ax1 rx", "rx1"),
+        together("ax1 rx1", "rx1"),
+    ),
+    "future-read": (
+        together("rx1 ax1"),
+        together("rx ax1"),
+    ),
+    "incompatible-order": (
+        together("ax1", "ax2", "rx12", "rx21"),
+        together("ax1", "ax2", "rx12", "rx1"),
+    ),
+    "duplicate-elements": (
+        together("ax1", "rx11"),
+        together("ax1", "ax2", "rx12"),
+    ),
+    "G1a, dirty-update": (
+        together("!ax1", "ax2", "rx12"),
+        together("!ax1", "ax2", "rx2"),
+    ),
+    "G2-item, lost-update": (
+        together("rx ax1", "rx ax2"),
+        together("ax1", "rx ax2"),
+    ),
+    "phantom-value": (
+        together("rx1"),
+        together("rx"),
+    ),
+}
+REGISTERS = {
+    "G1a": (
+        together("!wx1", "rx1"),
+        together("?wx1", "rx1"),
+    ),
+    "G1b": (
+        together("wx1 wx2", "rx1"),
+        together("wx1 wx2", "rx2"),
+    ),
+    "G1c": (
+        together("wx1 ry2", "wy2 rx1"),
+        together("wx1 ry2", "wy2 rx_"),
+    ),
+    "G1c, cyclic-versions": (
+        together("rx1 wx2", "rx2 wx1"),
+        together("rx_ wx1", "rx1 wx2"),
+    ),
+    "G-single-item": (
+        together("wx1 wy1", "rx1 ry_"),
+        together("wx1 wy1", "rx1 ry1"),
+    ),
+    "G-nonadjacent-item": (
+        together("wx1", "wy1", "rx1 ry_", "ry1 rx_"),
+        together("wx1", "wy1", "rx1 ry_", "rx1 ry1"),
+    ),
+    "G2-item": (
+        together("wx1 ry_", "wy1 rx_"),
+        together("wx1 ry_", "wy1 rx1"),
+    ),
+    "G1c-process": (
+        one_process("rx1", "wx1"),
+        one_process("wx1", "rx1"),
+    ),
+    "G-single-item-process": (
+        one_process("wx1", "wx2", "rx1"),
+        one_process("wx1", "wx2", "rx2"),
+    ),
+    "G1c-realtime": (
+        in_turn("rx1", "wx1"),
+        in_turn("wx1", "rx1"),
+    ),
+    "G-single-item-realtime": (
+        in_turn("wx1", "wx2", "rx1"),
+        in_turn("wx1", "wx2", "rx2"),
+    ),
+    "internal": (
+        together("wx1 rx2", "wx2"),
+        together("wx1 rx1", "wx2"),
+    ),
+    "future-read": (
+        together("rx1 wx1"),
+        together("rx_ wx1"),
+    ),
+    "G2-item, lost-update": (
+        together("rx_ wx1", "rx_ wx2"),
+        together("rx_ wx1", "rx1 wx2"),
+    ),
+    "phantom-value": (
+        together("rx1", "wy2"),
+        together("rx_", "wy2"),
+    ),
+}
+CASES = [
+    pytest.param(write, name, *pair, id=f"{write}-{name}")
+    for write, cases in (("append", LISTS), ("w", REGISTERS))
+    for name, pair in cases.items()
+]
+
+
+@pytest.mark.parametrize(("write", "name", "defect", "lawful"), CASES)
+def test_an_anomaly_has_its_name_and_its_lawful_neighbour_none(
+    write: str, name: str, defect: Paired, lawful: Paired
+) -> None:
+    found = model_of(write).judge(defect, Question())
+    assert types(found) == set(name.split(", "))
+    assert found.verdict == (Validity.VALID if name == "phantom-value" else Validity.INVALID)
+    assert all(one.sentence and set(one.ops) <= set(range(len(defect.operations))) for one in found.found)
+    clean = model_of(write).judge(lawful, Question())
+    assert (types(clean), clean.verdict) == (set(), Validity.VALID)
+
+
+def test_a_new_value_after_an_old_one_after_the_new_one() -> None:
+    """Two writes at the same time, and reads that change their mind: only who read what when tells the order."""
+    history = Paired(
+        operations=[
+            *together("wx1", "wx2").operations,
+            *(
+                o._replace(index=o.index + 2, process=9 + o.index, invoked=o.invoked + 10, completed=o.completed + 10)
+                for o in in_turn("rx1 ry_", "rx2 ry_", "rx1 ry_").operations
+            ),
+        ]
+    )
+    assert types(model_of("w").judge(history, Question())) == {"G-single-item-realtime"}
+
+
+def test_a_cycle_is_told_with_a_sentence_per_edge() -> None:
+    judgement = model_of("append").judge(together("ax1 ry", "ay2 rx"), Question())
+    (found,) = judgement.found
+    assert found.sentence == (
+        "T0 did not see T1's append of 2 to y, T1 did not see T0's append of 1 to x: "
+        "so T0 would have to come before itself"
+    )
+    assert found.ops == (0, 1)
+
+
+def test_a_shortest_cycle_is_told_although_time_has_longer_ones() -> None:
+    judgement = model_of("append").judge(in_turn("ax1", "ay1", "az1", "ry1 rz1", "rx"), Question())
+    (found,) = judgement.found
+    assert found.ops in ((4, 0), (0, 4))
+    assert "T0 was over before T4 began" in found.sentence
+
+
+def test_of_unknown_outcomes_counts_what_was_seen() -> None:
+    seen = in_turn("?ax1 ay1", "rx1 ry")
+    unseen = in_turn("?ax1 ay1", "rx ry")
+    assert types(model_of("append").judge(seen, Question())) == {"G-single-item"}
+    assert types(model_of("append").judge(unseen, Question())) == set()
+
+
+def test_many_that_appended_unread_and_read_before_are_linear() -> None:
+    texts = [f"rx ax{i}" for i in range(1, 60)]
+    judgement = model_of("append").judge(together(*texts, *["rx"] * 50), Question())
+    assert {one.type: one.count for one in judgement.found} == {"lost-update": 1, "G2-item": 1}
