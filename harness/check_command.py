@@ -114,6 +114,7 @@ def _question(
 ) -> dict[str, Any]:
     from harness.checker.foreign import BadInitial, Request, initial_value
     from harness.checker.models.registry import NoModel, plain_name
+    from harness.checker.serializability.consistency import UnknownConsistency, forbidden
     from harness.history.formats.reading import Format
 
     try:
@@ -121,7 +122,8 @@ def _question(
             plain_name(model)
         if initial is not None:
             initial_value(initial)
-    except NoModel as error:
+        forbidden(consistency)
+    except (NoModel, UnknownConsistency) as error:
         raise UsageError(str(error)) from None
     except BadInitial as error:
         raise UsageError(f"--initial: {error}") from None

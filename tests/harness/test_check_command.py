@@ -121,7 +121,12 @@ def test_options_go_to_the_judge(answered: Any) -> None:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({"model": "quantum"}, "cas-register"), ({"initial": "[1"}, "--initial"), ({"format_name": "xml"}, "jepsen-edn")],
+    [
+        ({"model": "quantum"}, "cas-register"),
+        ({"initial": "[1"}, "--initial"),
+        ({"format_name": "xml"}, "jepsen-edn"),
+        ({"consistency": ["mostly-fine"]}, "read-committed"),
+    ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_starts(
     answered: Any, options: dict[str, Any], told: str
