@@ -77,7 +77,7 @@ HERE = Where()
 
 
 def check_paths(
-    given: Sequence[str],
+    given: Sequence[Path | str],
     *,
     model: str | None = None,
     initial: str | None = None,
@@ -87,7 +87,7 @@ def check_paths(
     as_json: bool = False,
 ) -> int:
     """Judge them all, by path or URI; the exit code is that of the worst. UsageError for an option that makes no sense."""
-    paths = [text if is_uri(text) else local(text) for text in given]
+    paths = [one if isinstance(one, Path) or is_uri(one) else local(one) for one in given]
     options = where.options
     question = _question(model, initial, consistency, format_name)
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
