@@ -16,7 +16,7 @@ QUIET_LOAD = 4.0
 
 def draw(measured: list[dict[str, Any]], to: Path) -> None:
     """`measured`: lines of KRASH_BENCHMARK_RESULTS; of each size and shape the one with the least wall time counts. Wall time of
-    a machine that others were using says nothing, and is left out.
+    a machine that others were using says nothing, and is left out (`load` null: it was quiet, and nobody noted the load).
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def draw(measured: list[dict[str, Any]], to: Path) -> None:
         for alone, label, marker in ((False, "12 logs (100 from 10\u2078 on)", "o"), (True, "one log", "s")):
             lines = [line for (one, _), line in sorted(best.items()) if one == alone]
             sizes = [line["records"] for line in lines]
-            quiet = [line for line in lines if line["load"] < QUIET_LOAD]
+            quiet = [line for line in lines if line["load"] is None or line["load"] < QUIET_LOAD]
             time.plot(
                 [line["records"] for line in quiet],
                 [line["seconds"] for line in quiet],
