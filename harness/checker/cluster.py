@@ -6,9 +6,9 @@
     plans, the verdict, sentences                shuffles, kernels on Arrow columns
     krash's own packages as one archive   ---->  on their Python's path, for this session only
 
-Executors need a Python of the driver's version with pyarrow and numpy (numba too, for histories of other tools), and
-nothing of krash: its code is packed when the session starts and leaves with it. What is missing there is found out by
-asking every executor before anything is judged, because Spark's own error for it is a page of Java.
+Executors need a Python of the driver's version with pyarrow, numpy and numba, and nothing of krash: its code is packed
+when the session starts and leaves with it. What is missing there is found out by asking every executor before anything
+is judged, because Spark's own error for it is a page of Java.
 
 A master on loopback keeps the driver on loopback. Any other master gets the address from which this machine reaches it:
 executors connect to the driver, so it listens there. Who else may connect is Spark's matter (`spark.authenticate`).
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("harness", "reports", "nemesis", "nodes", "workloads")
 ARCHIVE = "krash-code.zip"
-NEEDED = ("pyarrow", "numpy")
+NEEDED = ("pyarrow", "numpy", "numba")
 EXECUTOR_WAIT_S = 180.0
 _LOCAL = re.compile(r"local(\[[^\]]*\])?")
 _OURS = {  # what the driver decides, and why nobody else may

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -134,6 +135,26 @@ def test_what_is_wrong_is_said(cluster: Standalone, tmp_path: Path) -> None:
     assert answers[2]["error"].startswith("viewfs://nobody/runs/fine/run.json: cannot be read: ")
     assert answers[3]["error"] == "viewfs://krash/runs/gone/run.json: missing: this is not a run directory"
     assert json.loads((tmp_path / "fine" / "verdict.json").read_bytes())["verdict"] == "valid"
+
+
+_ON_EXECUTORS = """
+import sys
+import harness.checker.cluster, harness.checker.cycle_rows, harness.checker.linearizability.pieces
+print(sorted({"pydantic", "pyspark", "pandas", "typer", "kio", "confluent_kafka"} & set(sys.modules)))
+"""
+
+
+def test_what_executors_run_needs_only_what_they_are_asked_for() -> None:
+    done = subprocess.run([sys.executable, "-c", _ON_EXECUTORS], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_what_is_handed_to_workers_comes_from_those_modules() -> None:
+    """Every kernel that Spark runs is imported by name from a module of the test above."""
+    handed = {}
+    for source in (ROOT / "harness" / "checker").glob("*.py"):
+        handed |= dict.fromkeys(re.findall(r"(?:applyInArrow|mapInArrow)\((\w+)", source.read_text()), source.name)
+    assert handed == {"sweep_pieces": "linearizable.py", "sweep": "cycles.py"}
 
 
 @pytest.mark.parametrize(
