@@ -57,6 +57,7 @@ class ClientConfig:
     settings: dict[str, Any] = field(default_factory=dict)
     rate: float | None = None
     deadline_s: float | None = None  # main: stop by itself after so long; final: the drain's deadline, needed
+    life: int = 0  # how many processes of this client were killed before in this phase
     replay: str | None = None  # run directory whose choices to take again
 
     def as_json(self) -> dict[str, Any]:
@@ -93,14 +94,17 @@ def run_client(config: ClientConfig, stop: threading.Event) -> None:
         choices = Choices(config.seed, recorded, file=journal / f"{config.writer}.choices")
         stack.callback(choices.close)
 
+        # A later life is another client to all who count its sequences or take its choices again.
+        name, phase = (f"{text}r{config.life}" if config.life else text for text in (config.client, config.phase))
+
         def stream(actor: str, index: int) -> Random:
-            return choices.stream(client_actor(config.client, config.phase, actor), index)
+            return choices.stream(client_actor(config.client, phase, actor), index)
 
         def progress(counts: Mapping[str, int]) -> None:
             _say({"progress": dict(counts), "at_ns": recorder.now_ns()})
 
         context = ClientContext(
-            client=config.client,
+            client=name,
             index=config.index,
             clients=config.clients,
             bootstrap=config.bootstrap,

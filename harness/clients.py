@@ -1,7 +1,8 @@
 """The client processes of a run, one per client node: start them, follow their counters, stop them, notice when one dies.
 
 Each runs `python -m harness.client CONFIG` in its node and prints its counters as JSON lines; they are added up here and handed on, for the
-progress line, for triggers that count ops, and for the achieved rate.
+progress line, for triggers that count ops, and for the achieved rate. A client that dies is a harness error, unless it was killed on
+purpose (`kill`): then a new process takes its place (`start_again`), whose counters are added to those of the old one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,9 @@ class ClientGroup:
     nodes: Mapping[str, Node]
     configs: Mapping[str, Mapping[str, Any]]
     on_progress: Callable[[Mapping[str, int]], None]
+    again: Callable[[str], Mapping[str, Any]] | None = None  # the configuration of the next process of a client
+    _earlier: Counter[str] = field(default_factory=Counter)  # counters of processes that were killed
+    _down: dict[str, asyncio.Event] = field(default_factory=dict)  # killed on purpose; set when there is another
     _counters: dict[str, dict[str, int]] = field(default_factory=dict)
     _last_words: dict[str, str] = field(default_factory=dict)
     _followers: list[asyncio.Task[None]] = field(default_factory=list)
@@ -39,28 +43,46 @@ class ClientGroup:
 
     async def start(self) -> None:
         """Start all; returns when each has said that its workload begins. Raises ClientDied."""
-        self._started = {name: asyncio.Event() for name in self.configs}
-        await asyncio.gather(*(self._start(name) for name in self.configs))
-        begun: asyncio.Future[Any] = asyncio.gather(*(event.wait() for event in self._started.values()))
-        death: asyncio.Future[Any] = asyncio.create_task(self.first_exit())
+        await asyncio.gather(*(self._launch(name, config) for name, config in self.configs.items()))
+        for name in self.configs:
+            self._followers.append(asyncio.create_task(self._follow(name, _log(self.configs[name]))))
+        await self._begun(self.configs)
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL, and nobody is to wonder."""
+        self._down[name] = asyncio.Event()
+        await self.nodes[name].kill()
+
+    async def start_again(self, name: str) -> None:
+        """Another process in the place of one that was killed. Raises ClientDied."""
+        if self.again is None or name not in self._down:
+            raise ClientDied(f"client {name} was not killed, or may not be started again")
+        self._earlier.update(self._counters.pop(name, {}))
+        await self._launch(name, self.again(name))
+        await self._begun([name])
+        self._down.pop(name).set()
+
+    async def _launch(self, name: str, config: Mapping[str, Any]) -> None:
+        node, file = self.nodes[name], f"etc/client-{config['phase']}.json"
+        self._started[name] = asyncio.Event()
+        await node.write(file, json.dumps(config).encode())
+        await node.start(Command(argv=(*node.python, "-m", "harness.client", node.absolute(file)), log=_log(config)))
+
+    async def _begun(self, names: Iterable[str]) -> None:
+        """Until each has said that its workload begins."""
+        begun: asyncio.Future[Any] = asyncio.gather(*(self._started[name].wait() for name in names))
+        death: asyncio.Future[Any] = asyncio.gather(*(self._failure_of(name) for name in names))
         try:
             await asyncio.wait([begun, death], timeout=START_DEADLINE, return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
                 if death.done():
                     death.result()
-                silent = ", ".join(name for name, event in self._started.items() if not event.is_set())
+                silent = ", ".join(name for name in names if not self._started[name].is_set())
                 raise ClientDied(f"{silent} did not start within {START_DEADLINE:g} s")
         finally:
             for waiting in (begun, death):
                 waiting.cancel()
             await asyncio.gather(begun, death, return_exceptions=True)
-
-    async def _start(self, name: str) -> None:
-        node, config = self.nodes[name], self.configs[name]
-        file, log = f"etc/client-{config['phase']}.json", f"log/client-{config['phase']}.log"
-        await node.write(file, json.dumps(config).encode())
-        await node.start(Command(argv=(*node.python, "-m", "harness.client", node.absolute(file)), log=log))
-        self._followers.append(asyncio.create_task(self._follow(name, log)))
 
     async def _follow(self, name: str, log: str) -> None:
         async with aclosing(self.nodes[name].lines(log)) as lines:  # type: ignore[type-var]  # every implementation is a generator
@@ -83,7 +105,7 @@ class ClientGroup:
             self.on_progress(self.totals())
 
     def totals(self) -> dict[str, int]:
-        total: Counter[str] = Counter()
+        total = Counter(self._earlier)
         for counters in self._counters.values():
             total.update(counters)
         return dict(total)
@@ -100,6 +122,22 @@ class ClientGroup:
                 wait.cancel()
 
     async def _exit_of(self, name: str) -> None:
+        while True:
+            try:
+                await self._death_of(name)
+            except ClientDied:
+                if (down := self._down.get(name)) is None:
+                    raise
+                await down.wait()
+
+    async def _failure_of(self, name: str) -> None:
+        """A final reader may be done before another has begun; then its own words are on their way."""
+        gone = await self.nodes[name].exited()
+        if gone.code == 0:
+            await asyncio.Event().wait()
+        raise ClientDied(self._obituary(name, gone))
+
+    async def _death_of(self, name: str) -> None:
         gone = await self.nodes[name].exited()
         raise ClientDied(self._obituary(name, gone))
 
@@ -137,6 +175,10 @@ class ClientGroup:
         for follower in self._followers:
             follower.cancel()
         await asyncio.gather(*self._followers, return_exceptions=True)
+
+
+def _log(config: Mapping[str, Any]) -> str:
+    return f"log/client-{config['phase']}.log"
 
 
 def _in_words(last: str | None) -> str:

@@ -13,6 +13,7 @@ import asyncio
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -169,15 +170,26 @@ class Deployment:
             on_progress(counters)
 
         configs = {name: self._config(index, name, Phase.MAIN) for index, name in enumerate(self.cluster.clients)}
-        self.clients = ClientGroup(nodes=self.cluster.clients, configs=configs, on_progress=count)
+        lives: Counter[str] = Counter()
+
+        def again(name: str) -> dict[str, Any]:
+            lives[name] += 1
+            return self._config(list(configs).index(name), name, Phase.MAIN, lives[name])
+
+        self.clients = ClientGroup(nodes=self.cluster.clients, configs=configs, on_progress=count, again=again)
+        self.cluster.client_processes = self.clients
         await self.clients.start()
 
-    def _config(self, index: int, name: str, phase: Phase) -> dict[str, Any]:
-        """What harness/client.py needs; the final readers are writers of their own."""
+    def _config(self, index: int, name: str, phase: Phase, life: int = 0) -> dict[str, Any]:
+        """What harness/client.py needs. Every process is a writer of its own: first those of the main phase, then the final
+        readers, then those that took the place of killed ones.
+        """
+        turn = 1 if phase is Phase.FINAL else life and life + 1
         return {
             "run": self.run,
             "clock": self.backend.clock,
-            "writer": index if phase is Phase.MAIN else index + self.spec.workload.clients,
+            "writer": index + turn * self.spec.workload.clients,
+            "life": life,
             "client": name,
             "index": index,
             "clients": self.spec.workload.clients,

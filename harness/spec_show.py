@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,32 @@ from harness.plugins import Group
 from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
 
+OTHER_WORKLOADS = ("groups", "transactions")  # beside `log`
+
 
 def schema() -> dict[str, Any]:
-    """JSON schema of a spec, the settings of the `log` workload included."""
-    whole = Spec.model_json_schema()
-    settings = plugins.load(Group.WORKLOADS, "log").Settings.model_json_schema()
-    section = whole["$defs"]["WorkloadSection"]
-    section["properties"] |= settings["properties"]
-    whole["$defs"] |= settings.get("$defs", {})
+    """JSON schema of a spec, the settings of krash's own workloads included. Where several have a setting, it is described as of `log`."""
+    whole = _schema_with(("log", *OTHER_WORKLOADS))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def _schema_with(workloads: Sequence[str]) -> dict[str, Any]:
+    whole = Spec.model_json_schema()
+    section = whole["$defs"]["WorkloadSection"]
+    for name in workloads:
+        settings = _settings(name)
+        section["properties"] |= {
+            setting: described
+            for setting, described in settings["properties"].items()
+            if setting not in section["properties"]
+        }
+        whole["$defs"] |= settings.get("$defs", {})
+    return whole
+
+
+def _settings(workload: str) -> dict[str, Any]:
+    described: dict[str, Any] = plugins.load(Group.WORKLOADS, workload).Settings.model_json_schema()
+    return described
 
 
 def show_schema() -> int:
@@ -44,12 +61,31 @@ def as_yaml(spec: Spec) -> str:
     return text.getvalue()
 
 
+_HEAD = ("| setting | default | meaning |", "|---|---|---|")
+
+
 def settings_table() -> Iterator[str]:
-    """Markdown rows `| setting | default | meaning |` for every setting of a spec, in order."""
-    whole = schema()
-    yield "| setting | default | meaning |"
-    yield "|---|---|---|"
+    """Markdown rows `| setting | default | meaning |` for every setting of a spec, in order, with those of the `log` workload."""
+    whole = _schema_with(("log",))
+    yield from _HEAD
     yield from _rows(whole, whole, "", {})
+
+
+def workload_table(workload: str) -> Iterator[str]:
+    """The same for the settings of another workload that `log` does not have, or has with another default."""
+    known, own = _settings("log")["properties"], _settings(workload)
+    differing = {name: one for name, one in own["properties"].items() if not _alike(one, known.get(name, {}))}
+    yield from _HEAD
+    yield from _rows(own, {**own, "properties": differing}, "workload.", {})
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one.get(key) == other.get(key) for key in ("default", "description"))
+
+
+def without(workload: str) -> list[str]:
+    """Settings of `log` that another workload does not have."""
+    return [name for name in _settings("log")["properties"] if name not in _settings(workload)["properties"]]
 
 
 def _rows(whole: dict[str, Any], model: dict[str, Any], prefix: str, told: dict[int, str]) -> Iterator[str]:

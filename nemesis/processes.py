@@ -4,6 +4,10 @@
     restart   SIGTERM, so that a broker hands its leaderships over; proof: it is gone, and not by signal 9
     pause     SIGSTOP of the whole group; proof: it is stopped and does not answer its protocol (its kernel still accepts connections)
 
+Kill and pause also take clients ("w1", "random client", "all clients"): their process has no protocol to answer, so that it is gone,
+stopped or running again is the proof. What a killed client had in flight is of unknown outcome for ever, and its consumers leave
+their groups without a word; a new process takes its place.
+
 All three are healed when the nodes answer their protocol again and the brokers among them are unfenced. A node that stays down for the
 fault's duration is started again by `heal`.
 """
@@ -23,7 +27,7 @@ from nemesis.proof import in_words, missing_to_be_back, observed
 from nemesis.stage import Stage
 from nemesis.targets import resolve
 from nodes.backend import Capability
-from nodes.node import Gone, Paused, Running
+from nodes.node import Gone, Node, Paused, Running
 from nodes.topology import Topology
 
 SIGKILLED = -9
@@ -37,13 +41,18 @@ class RestartSettings(NoSettings):
     timeout_s: float = Field(60.0, gt=0, description="how long a graceful stop may take, in seconds")
 
 
-async def running_targets(order: Order, on: Stage) -> tuple[str, ...]:
-    """What the rule means now; Refused when one of these is a client or does not run."""
+def machine(on: Stage, name: str) -> Node:
+    """A server or a client."""
+    return on.nodes[name] if name in on.nodes else on.clients[name]
+
+
+async def running_targets(order: Order, on: Stage, *, clients: bool = False) -> tuple[str, ...]:
+    """What the rule means now; Refused when one of these does not run, or is a client where only servers will do."""
     targets = resolve(order.rule, on.topology, await on.view(), order.draw)
     for name in targets:
-        if name not in on.nodes:
-            raise Refused(f"{name} is a client; only servers can be killed, paused or wiped")
-        state = await on.nodes[name].state()
+        if name not in on.nodes and not clients:
+            raise Refused(f"{name} is a client, and can only be killed, paused or cut off")
+        state = await machine(on, name).state()
         if not isinstance(state, Running):
             raise Refused(f"{name} {in_words(state)}")
     return targets
@@ -55,23 +64,27 @@ async def kill(on: Stage, names: Sequence[str], within: float) -> None:
 
     async def alive() -> str | None:
         for name in names:
-            state = await on.nodes[name].state()
+            state = await machine(on, name).state()
             if state not in (Gone(SIGKILLED), Gone(None)):
                 return f"{name} {in_words(state)}, not killed"
-            if await on.answers(name):
+            if await _answers(on, name):
                 return f"{name} still answers its protocol"
         return None
 
     await observed(alive, within=within)
 
 
+async def _answers(on: Stage, name: str) -> bool:
+    return name in on.nodes and await on.answers(name)
+
+
 async def bring_back(on: Stage, names: tuple[str, ...], within: float) -> None:
     """Start what is gone, resume what is paused, and look until all of them are of use again."""
     for name in names:
-        state = await on.nodes[name].state()
-        if isinstance(state, Paused):
+        node = machine(on, name)
+        if isinstance(await node.state(), Paused):
             await on.resume(name)
-        if isinstance(await on.nodes[name].state(), Gone):
+        if isinstance(await node.state(), Gone):
             await on.start(name)
     await observed(lambda: missing_to_be_back(on, names), within=within)
 
@@ -80,6 +93,7 @@ class _ProcessFault:
     needs: ClassVar[frozenset[Capability]] = frozenset()
     holds_processes: ClassVar[bool] = True
     risks_data: ClassVar[bool] = False
+    hits_clients: ClassVar[bool] = True
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -99,7 +113,7 @@ class _ProcessFault:
         return list(self.hit)
 
     async def prepare(self, on: Stage) -> None:
-        self.hit = await running_targets(self.order, on)
+        self.hit = await running_targets(self.order, on, clients=self.hits_clients)
 
 
 class Kill(_ProcessFault):
@@ -108,20 +122,30 @@ class Kill(_ProcessFault):
     name = "kill"
 
     def undo(self) -> list[dict[str, Any]]:
-        return [{"do": "start", "node": name} for name in self.hit]
+        """Clients are of this run only: nobody needs them back after it."""
+        return [{"do": "start", "node": name} for name in self.hit if name not in self._clients]
+
+    async def prepare(self, on: Stage) -> None:
+        await super().prepare(on)
+        self._clients = frozenset(on.clients)
 
     async def inject(self, on: Stage) -> Proof:
         await kill(on, self.hit, self.order.prove_s)
-        return Proof(sentence=f"{_and(self.hit)} gone by SIGKILL, no answer", counts={"killed": len(self.hit)})
+        return Proof(
+            sentence=f"{_and(self.hit)} gone by SIGKILL{_silent(on, self.hit)}", counts={"killed": len(self.hit)}
+        )
 
     async def heal(self, on: Stage) -> Proof:
         await bring_back(on, self.hit, self.order.recover_s)
-        return Proof(sentence=f"{_and(self.hit)} started again: answering, unfenced", counts={"started": len(self.hit)})
+        return Proof(
+            sentence=f"{_and(self.hit)} started again{_serving(on, self.hit)}", counts={"started": len(self.hit)}
+        )
 
 
 class Restart(_ProcessFault):
     kind: ClassVar[str] = "restart"
     Settings: ClassVar[type[BaseModel]] = RestartSettings
+    hits_clients: ClassVar[bool] = False
     name = "restart"
 
     def undo(self) -> list[dict[str, Any]]:
@@ -171,22 +195,32 @@ class Pause(_ProcessFault):
     async def inject(self, on: Stage) -> Proof:
         await asyncio.gather(*(on.pause(name) for name in self.hit))
         await observed(lambda: self._lively(on), within=self.order.prove_s)
-        return Proof(sentence=f"{_and(self.hit)} stopped by SIGSTOP, no answer", counts={"paused": len(self.hit)})
+        return Proof(
+            sentence=f"{_and(self.hit)} stopped by SIGSTOP{_silent(on, self.hit)}", counts={"paused": len(self.hit)}
+        )
 
     async def _lively(self, on: Stage) -> str | None:
         for name in self.hit:
-            state = await on.nodes[name].state()
+            state = await machine(on, name).state()
             if isinstance(state, Gone):
                 raise Unproved(f"{name} {in_words(state)} although it was only paused")
             if not isinstance(state, Paused):
                 return f"{name} {in_words(state)}"
-            if await on.answers(name):
+            if await _answers(on, name):
                 return f"{name} still answers its protocol"
         return None
 
     async def heal(self, on: Stage) -> Proof:
         await bring_back(on, self.hit, self.order.recover_s)
-        return Proof(sentence=f"{_and(self.hit)} resumed: answering, unfenced", counts={"resumed": len(self.hit)})
+        return Proof(sentence=f"{_and(self.hit)} resumed{_serving(on, self.hit)}", counts={"resumed": len(self.hit)})
+
+
+def _silent(on: Stage, names: Sequence[str]) -> str:
+    return ", no answer" if any(name in on.nodes for name in names) else ""
+
+
+def _serving(on: Stage, names: Sequence[str]) -> str:
+    return ": answering, unfenced" if any(name in on.nodes for name in names) else ""
 
 
 def _and(names: Sequence[str]) -> str:

@@ -37,20 +37,25 @@ def in_words(state: ProcessState) -> str:
 
 
 async def missing_to_be_back(on: Stage, names: tuple[str, ...]) -> str | None:
-    """What still keeps these nodes from being useful: they answer their protocol, and brokers are unfenced. None: nothing.
+    """What still keeps these nodes from being useful: servers answer their protocol, and brokers are unfenced. None: nothing.
 
     Raises Unproved at once when a node that should come back is gone again.
     """
+    servers = [name for name in names if name in on.nodes]
     for name in names:
-        state = await on.nodes[name].state()
+        state = await (on.nodes[name] if name in on.nodes else on.clients[name]).state()
         if isinstance(state, Gone):
             raise Unproved(f"{name} was started but {in_words(state)}")
-        if not await on.answers(name):
+        if isinstance(state, Paused):
+            return f"{name} {in_words(state)}"
+        if name in servers and not await on.answers(name):
             return f"{name} {in_words(state)} and does not answer its protocol"
+    if not servers:
+        return None
     unfenced = (await on.view()).brokers
     fenced = [
         name
-        for name in names
+        for name in servers
         if ServerRole.BROKER in (plan := on.topology.node(name)).roles and plan.id not in unfenced
     ]
     return f"still fenced: {', '.join(fenced)}" if fenced else None

@@ -1,7 +1,7 @@
 """What a fault may do to a cluster: the part of `nodes/cluster.py` that the nemesis uses, so that faults can be tried in memory.
 
 The names are those of `nodes.cluster.Cluster`; with its gate (nemesis/wire/cluster.py) it is one such stage. Verbs take a node's name and
-return when their effect is there.
+return when their effect is there; `start`, `kill`, `pause` and `resume` take a client's, too.
 """
 
 from __future__ import annotations

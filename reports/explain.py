@@ -25,6 +25,30 @@ class Explanation:
     next: str
 
 
+_LAWFUL = "Nothing is wrong with Kafka; see whether your application relies on it."
+_CYCLES = {  # what is asked, what such a cycle means, what to do
+    "G0": (
+        "their records stand",
+        "Transactions wrote between each other's records, so that no order of them explains the order of the logs. Kafka does "
+        "not promise otherwise.",
+        _LAWFUL,
+    ),
+    "G1c": (
+        "each comes after what it read",
+        "Each of these transactions read what another of them wrote, so each would have to come before the others.",
+        "Look at isolation.level of the consumers, and at the last stable offsets in their fetch responses.",
+    ),
+    **dict.fromkeys(
+        ("G-single-item", "G-nonadjacent-item", "G2-item"),
+        (
+            "each read all that was there",
+            "By what these transactions read, and what they did not read yet, no order explains them. A poll does not "
+            "promise to return all there is.",
+            _LAWFUL,
+        ),
+    ),
+}
+
 ANOMALIES = {
     "lost-write": Explanation(
         asks="Is every acknowledged record still there after the faults?",
@@ -95,6 +119,59 @@ ANOMALIES = {
         "read_committed never see anything behind it, and compaction stops there too.",
         next="`kafka-transactions.sh find-hanging` names the producer; `abort` with its offset frees the partition.",
     ),
+    **{
+        name + order: Explanation(
+            asks=f"Do transactions have an order in which {what}{and_}?",
+            one=f"cycle of transactions ({name}{order})",
+            many=f"cycles of transactions ({name}{order})",
+            meaning=meaning,
+            next=following,
+        )
+        for name, (what, meaning, following) in _CYCLES.items()
+        for order, and_ in (
+            ("", ""),
+            ("-process", ", and that agrees with each process"),
+            ("-realtime", ", and that agrees with real time"),
+        )
+    },
+    "committed-offset-backwards": Explanation(
+        asks="Do the committed offsets of groups only grow?",
+        one="committed offset went backwards",
+        many="committed offsets went backwards",
+        meaning="A group was said to have come less far than it had committed before. Its members process records again that "
+        "they were done with, or for ever.",
+        next="Look for a change of the leader of __consumer_offsets at that time, and whether its disk was lost.",
+    ),
+    "committed-past-processed": Explanation(
+        asks="Do groups commit only what was processed?",
+        one="commit was ahead of the members",
+        many="commits were ahead of the members",
+        meaning="The group had committed offsets beyond the records that its members had been handed. Whoever takes the "
+        "partition over leaves them out.",
+        next="See whether the consumer commits by itself (enable.auto.commit), and what was revoked at that time.",
+    ),
+    "group-skip": Explanation(
+        asks="Does a group process every record?",
+        one="record was left out by a group",
+        many="records were left out by groups",
+        meaning="The group has committed an offset above the record, and no member had ever been handed it.",
+        next="Look at the rebalances around that time: where did the next owner begin to read?",
+    ),
+    "two-owners": Explanation(
+        asks="Does a partition have one owner at a time?",
+        one="partition had two owners",
+        many="partitions had two owners",
+        meaning="Two members of one group owned a partition in one generation, or one that had lost it could still commit. Both "
+        "process its records, and overwrite each other's offsets.",
+        next="Look in the log of the group's coordinator for the two generations.",
+    ),
+    "unfenced-leader": Explanation(
+        asks="Does a leader that was deposed stop writing?",
+        one="log has records of a deposed leader above those of its successor",
+        many="logs have records of deposed leaders above those of their successors",
+        meaning="Leader epochs only grow along a log. Here an older one stands above a later one: two leaders wrote at once.",
+        next="Dump the log segment around that offset on every replica, and compare with the elections.",
+    ),
     "two-active-controllers": Explanation(
         asks="Is there only one active controller at a time?",
         one="controller went on after another had been elected",
@@ -130,12 +207,43 @@ ANOMALIES = {
         "elected, with whatever its disk holds now.",
         next="Find the AlterPartition that asked for it, and which incarnation of the broker it meant.",
     ),
+    "unseen": Explanation(
+        asks="Was every acknowledged record read by somebody?",
+        one="acknowledged record was never read",
+        many="acknowledged records were never read",
+        meaning="The record was acknowledged, and no successful poll of the history returned it. It may be lost, or the "
+        "history ended before its readers came so far.",
+        next="See how far the final polls of its partition went, and read the partition again if it is still there.",
+    ),
+    "precommitted-read": Explanation(
+        asks="Do consumers with read_committed wait for the commit?",
+        one="record was read before its transaction was committed",
+        many="records were read before their transactions were committed",
+        meaning="With read_committed, a consumer got a record of a transaction that nobody had asked to commit yet, or that "
+        "was its own. If the transaction is aborted, the consumer has acted on something that never was.",
+        next="Look at isolation.level of the consumer, and at the last stable offset in the fetch response.",
+    ),
     "nonmonotonic-poll": Explanation(
         asks="Do consumers only ever move forward?",
         one="poll went backwards",
         many="polls went backwards",
         meaning="A consumer that was not moved by anybody got an offset at or below one that it had read before.",
         next="Look for a truncation or a reset of the consumer's position at that time.",
+    ),
+    "int-nonmonotonic-poll": Explanation(
+        asks="Does one poll, or one transaction, read only forward?",
+        one="poll or transaction went backwards within itself",
+        many="polls or transactions went backwards within themselves",
+        meaning="Of the records that one poll returned, or the polls of one transaction, a later one has an offset at or below "
+        "the one before.",
+        next="Look at the fetch responses of that time: a broker or the client mixed up two of them.",
+    ),
+    "int-poll-skip": Explanation(
+        asks="Does one poll, or one transaction, read every record on its way?",
+        one="poll or transaction skipped records within itself",
+        many="polls or transactions skipped records within themselves",
+        meaning="Between two records that one poll or one transaction returned, the log has others that it did not return.",
+        next="Look for aborted transactions around these offsets, and at the fetch responses of that time.",
     ),
     "poll-skip": Explanation(
         asks="Do consumers see every record on their way?",
@@ -151,6 +259,28 @@ ANOMALIES = {
         meaning="One producer sent A before B to one partition, and B is stored before A. Without idempotence and "
         "with several requests in flight a retry can do this.",
         next="See enable.idempotence and max.in.flight.requests.per.connection in the configuration below.",
+    ),
+    "nonmonotonic-send": Explanation(
+        asks="Does the log keep the order in which each process sent?",
+        one="pair of records of one process is in the wrong order",
+        many="pairs of records of one process are in the wrong order",
+        meaning="One process sent A, and in a later op B, to one partition, and B is stored before A.",
+        next="See whether the producer was idempotent, and whether it was replaced between the two.",
+    ),
+    "int-nonmonotonic-send": Explanation(
+        asks="Does the log keep the order in which each transaction sent?",
+        one="pair of records of one transaction is in the wrong order",
+        many="pairs of records of one transaction are in the wrong order",
+        meaning="One transaction sent A before B to one partition, and B is stored before A. Transactional producers are "
+        "idempotent: this may not happen.",
+        next="Look at the sequence numbers of the two batches on the disk of the leader.",
+    ),
+    "int-send-skip": Explanation(
+        asks="Do the records of one transaction stand together?",
+        one="pair of records of one transaction has others between",
+        many="pairs of records of one transaction have others between",
+        meaning="Records of other producers stand between two records of one transaction. Kafka does not promise otherwise.",
+        next="Nothing is wrong.",
     ),
     "nonlinearizable-log": Explanation(
         asks="Does the order of the log agree with real time?",

@@ -89,7 +89,9 @@ def _queue(rng: random.Random, state: State, number: int) -> Op:
 
 
 def _unique_queue(rng: random.Random, state: State, number: int) -> Op:
-    return Op("dequeue") if state and rng.random() < 0.5 else Op("enqueue", number)
+    if rng.random() < 0.5:
+        return Op("enqueue", number)
+    return Op("dequeue") if state else Op("empty")
 
 
 def _text(rng: random.Random, state: State, number: int) -> Op:

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, Producer
 
 if TYPE_CHECKING:
-    from workloads.settings import Settings
+    from workloads.settings import ClientSettings, ProducerSettings, TransactionSettings
 
 CLOSE_S = 3.0
 LOG = logging.getLogger("krash.clients")
 
 
-def new_producer(bootstrap: str, client: str, settings: Settings, on_error: Callable[[KafkaError], None]) -> Producer:
+def new_producer(
+    bootstrap: str, client: str, settings: ProducerSettings, on_error: Callable[[KafkaError], None]
+) -> Producer:
     config = producer_config(bootstrap, client, settings) | {"error_cb": on_error}
     return Producer(config, logger=LOG)
 
 
-def producer_config(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def producer_config(bootstrap: str, client: str, settings: ProducerSettings) -> dict[str, Any]:
     one_by_one = settings.in_flight == 1
     linger_ms = settings.linger_ms if settings.linger_ms is not None else (0 if one_by_one else 5)
     return {
@@ -46,11 +48,30 @@ def producer_config(bootstrap: str, client: str, settings: Settings) -> dict[str
     }
 
 
+def transactional_config(
+    bootstrap: str, client: str, settings: TransactionSettings, transactional_id: str
+) -> dict[str, Any]:
+    return {
+        **_common(bootstrap, client, settings),
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": settings.transaction_timeout_ms,
+        "acks": settings.acks,
+        "enable.idempotence": settings.idempotence,
+        "max.in.flight.requests.per.connection": settings.requests_in_flight,
+        "linger.ms": 5 if settings.linger_ms is None else settings.linger_ms,
+        "batch.size": settings.batch_bytes,
+        "retries": settings.retries,
+        "delivery.timeout.ms": settings.delivery_timeout_ms,
+        "request.timeout.ms": settings.request_timeout_ms,
+        **settings.producer_config,
+    }
+
+
 def new_consumer(config: Mapping[str, Any], on_error: Callable[[KafkaError], None] | None = None) -> Consumer:
     return Consumer({**config, "error_cb": on_error or _log_error}, logger=LOG)
 
 
-def consumer_config(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def consumer_config(bootstrap: str, client: str, settings: ClientSettings) -> dict[str, Any]:
     """Positions never move silently: an offset that is gone is an error, so that the reader can say so in the
     history."""
     return {
@@ -71,7 +92,7 @@ def consumer_config(bootstrap: str, client: str, settings: Settings) -> dict[str
     }
 
 
-def drain_config(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def drain_config(bootstrap: str, client: str, settings: ClientSettings) -> dict[str, Any]:
     return {
         **consumer_config(bootstrap, client, settings),
         "enable.auto.commit": False,
@@ -91,7 +112,15 @@ def close(client: Producer | Consumer, within_s: float = CLOSE_S) -> bool:
     return not closing.is_alive()
 
 
-def _common(bootstrap: str, client: str, settings: Settings) -> dict[str, Any]:
+def drop(client: list[Producer], within_s: float = CLOSE_S) -> None:
+    """Let a producer go as a crash would, with nothing flushed and no transaction aborted, which `close` would do. The list is
+    emptied: it has to hold the only reference."""
+    dropping = threading.Thread(target=client.clear, daemon=True)
+    dropping.start()
+    dropping.join(within_s)
+
+
+def _common(bootstrap: str, client: str, settings: ClientSettings) -> dict[str, Any]:
     return {
         "bootstrap.servers": bootstrap,
         "client.id": client,

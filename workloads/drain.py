@@ -30,7 +30,7 @@ from workloads import clients
 from workloads.op import OpKind, Outcome, Phase
 from workloads.outcomes import error_name
 from workloads.poller import columns, sorted_out
-from workloads.settings import Settings
+from workloads.settings import ClientSettings
 from workloads.worker import Actor, Counts, run_actors
 from workloads.workload import ClientContext
 
@@ -47,7 +47,7 @@ _GONE_CODES = {
 }
 
 
-def drain_partitions(context: ClientContext, settings: Settings, deadline_s: float) -> None:
+def drain_partitions(context: ClientContext, settings: ClientSettings, deadline_s: float) -> None:
     """Read this client's share: every `clients`-th partition, `drain_readers` at a time."""
     partitions = [(topic.name, number) for topic in context.topics for number in range(topic.partitions)]
     waiting: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
@@ -94,7 +94,7 @@ class Drainer:
     def __init__(
         self,
         context: ClientContext,
-        settings: Settings,
+        settings: ClientSettings,
         index: int,
         waiting: queue.SimpleQueue[tuple[str, int]],
         deadline: float,

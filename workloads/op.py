@@ -4,7 +4,7 @@ Why two times: an op takes effect at some instant between them, and that is all 
 completion never came (or came as "unknown") may still take effect at any later time, so it stays open to the end of the
 run.
 
-Three tables, each row keyed by `run`:
+Three tables, each row keyed by `run` (a fourth, `positions`, is about consumer groups: group.py):
 
 * `ops`: one row per request.
 * `records`: one row per record that an op sent or read. A row repeats its op's times and outcome, so that the big
@@ -48,6 +48,12 @@ class OpKind(StrEnum):
     BEGIN = "begin"  # of a transaction: from here on its sends may reach brokers
     COMMIT = "commit"
     ABORT = "abort"
+    # Of consumer groups (group.py has their positions). Only add kinds at the end: journals number them.
+    REVOKE = "revoke"  # partitions are taken back from a member
+    LOST = "lost"  # partitions were given to others already
+    COMMIT_OFFSETS = "commit-offsets"
+    FETCH_OFFSETS = "fetch-offsets"
+    INIT = "init"  # InitProducerId: a transactional id is taken over; transactions.py says whose it is
 
 
 class Phase(StrEnum):
@@ -72,7 +78,7 @@ class Op:
     error: str | None  # Kafka error name such as REQUEST_TIMED_OUT, or None
     broker: int | None  # node id of the broker that answered, where the client tells
     count: int  # records sent or read
-    transaction: int | None = None  # op id of its begin: of a begin (its own), of a commit or abort, and of its sends
+    transaction: int | None = None  # op id of its begin: of a begin (its own), and of what happens in it up to its end
 
 
 OPS = pa.schema(

@@ -23,6 +23,14 @@ What is not in the table is `info`. Two outcomes need no table: a send that `pro
 handed to the client's queue and is a `fail` whatever the error; and with acks=0 nobody said that anything happened, so
 a "success" is `info`.
 
+Commits of offsets and of transactions have rows of their own (`COMMITS`), for they are asked of a coordinator, whose refusals say
+other things than a leader's. The rule is the same: `outcome_of_commit` says `fail` only for a refusal that was the answer to
+the only attempt, or when every attempt has to be refused, because the client had been fenced before it asked.
+
+    outcome_of_commit("ILLEGAL_GENERATION", latency_s=0.004, retry_backoff_s=0.1)            ->  fail
+    outcome_of_commit("NOT_COORDINATOR", latency_s=0.004, retry_backoff_s=0.1)               ->  info
+    outcome_of_commit("_FENCED", latency_s=9.0, retry_backoff_s=0.1, fenced_before=True)     ->  fail
+
 A poll changes nothing in the log: one that brought records is `ok`, one that brought only an error is a `fail`, since
 it read nothing.
 """
@@ -124,6 +132,50 @@ TABLE: tuple[Row, ...] = (
     _unknown("_DESTROY", "the producer was closed while the record was its own"),
 )
 
+COMMITS: tuple[Row, ...] = (
+    # Of offsets: GroupMetadataManager and its heir GroupCoordinatorService look at the member before they write.
+    _refused("ILLEGAL_GENERATION", "the member's generation is checked before the offsets are written"),
+    _refused("UNKNOWN_MEMBER_ID", "the group knows no such member, which is checked before the offsets are written"),
+    _refused("REBALANCE_IN_PROGRESS", "while a group waits for its assignment no offsets are written"),
+    _refused("FENCED_INSTANCE_ID", "another member has the instance id, which is checked before the write (KIP-345)"),
+    _refused("FENCED_MEMBER_EPOCH", "the member was fenced, which is checked before the write (KIP-848)"),
+    _refused("STALE_MEMBER_EPOCH", "the member's epoch is checked before the write (KIP-848)"),
+    _refused(
+        "COORDINATOR_LOAD_IN_PROGRESS", "a coordinator that is still reading what it is to coordinate writes nothing"
+    ),
+    _refused("GROUP_ID_NOT_FOUND", "there is no such group, which is checked before the write"),
+    _refused("INVALID_GROUP_ID", "the request is turned down as a whole"),
+    _refused("GROUP_AUTHORIZATION_FAILED", "permissions are checked first of all"),
+    _refused("TOPIC_AUTHORIZATION_FAILED", "permissions are checked first of all"),
+    _refused("OFFSET_METADATA_TOO_LARGE", "the metadata's size is checked before the write"),
+    # Of offsets in a transaction, and of transactions: the coordinator looks at producer id and epoch first.
+    _refused(
+        "PRODUCER_FENCED", "a newer producer has the transactional id, which is checked before anything is written"
+    ),
+    _refused("INVALID_PRODUCER_EPOCH", "like PRODUCER_FENCED, as brokers before KIP-588 say it"),
+    _refused("INVALID_PRODUCER_ID_MAPPING", "the transactional id belongs to another producer id, or to none"),
+    _refused(
+        "INVALID_TXN_STATE", "the coordinator has no such transaction open: there is nothing that it would commit"
+    ),
+    _refused("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "permissions are checked first of all"),
+    _refused("_FENCED", "librdkafka's name for PRODUCER_FENCED and INVALID_PRODUCER_EPOCH"),
+    # What librdkafka finds out by itself, before it asks anybody.
+    _refused("_NO_OFFSET", "there was nothing to commit"),
+    _refused("_STATE", "the client is in no state to commit, and asked nobody"),
+    # It may have happened.
+    _unknown(
+        "NOT_COORDINATOR", "also the answer when the coordinator wrote and was deposed while it waited for followers"
+    ),
+    _unknown("COORDINATOR_NOT_AVAILABLE", "also the answer when the write waited for followers in vain"),
+    _unknown("CONCURRENT_TRANSACTIONS", "the transaction is being ended: what was asked may be what is being done"),
+    _unknown("REQUEST_TIMED_OUT", "written, and followers were too slow"),
+    _unknown("_TIMED_OUT", "no answer in time"),
+    _unknown("_TRANSPORT", "the connection broke with the request on it"),
+    _unknown("_WAIT_COORD", "no coordinator was known at the end; one may have been asked before"),
+    _unknown("_DESTROY", "the client was closed while the request was its own"),
+)
+
+_COMMIT_PROOFS = {row.error: row.proof for row in COMMITS}
 _PROOFS = {row.error: row.proof for row in TABLE}
 
 _RENAMED = {  # librdkafka keeps names that Kafka has changed
@@ -135,6 +187,9 @@ _RENAMED = {  # librdkafka keeps names that Kafka has changed
     "TOPIC_EXCEPTION": "INVALID_TOPIC_EXCEPTION",
     "INVALID_MSG_SIZE": "INVALID_FETCH_SIZE",
     "STALE_CTRL_EPOCH": "STALE_CONTROLLER_EPOCH",
+    "NOT_COORDINATOR_FOR_GROUP": "NOT_COORDINATOR",
+    "GROUP_COORDINATOR_NOT_AVAILABLE": "COORDINATOR_NOT_AVAILABLE",
+    "GROUP_LOAD_IN_PROGRESS": "COORDINATOR_LOAD_IN_PROGRESS",
 }
 
 
@@ -155,3 +210,15 @@ def outcome_of_send(error: str | None, *, latency_s: float, retry_backoff_s: flo
         return Outcome.INFO if acks == "0" else Outcome.OK
     only_attempt = 0 <= latency_s < retry_backoff_s / 2
     return Outcome.FAIL if _PROOFS.get(error) is Proof.REFUSED and only_attempt else Outcome.INFO
+
+
+def outcome_of_commit(
+    error: str | None, *, latency_s: float, retry_backoff_s: float, fenced_before: bool = False
+) -> Outcome:
+    """What the answer to a commit says, of offsets or of a transaction. `latency_s`: from the call to its return;
+    `fenced_before`: a newer producer had the transactional id before this one asked, so that no attempt can succeed."""
+    if error is None:
+        return Outcome.OK
+    only_attempt = 0 <= latency_s < retry_backoff_s / 2
+    refused = _COMMIT_PROOFS.get(error) is Proof.REFUSED
+    return Outcome.FAIL if refused and (only_attempt or fenced_before) else Outcome.INFO

@@ -23,7 +23,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from workloads import clients
 from workloads.op import OpKind, Outcome, Phase
 from workloads.outcomes import error_name
-from workloads.settings import Settings
+from workloads.settings import ReaderSettings
 from workloads.values import recorded
 from workloads.worker import Counts
 from workloads.workload import ClientContext, Reads, TopicFacts
@@ -44,7 +44,7 @@ def share(topics: Sequence[TopicFacts], index: int, of: int) -> list[tuple[str, 
 class Poller:
     """One consumer client of the `log` workload: `run()` reads until the context's stop event."""
 
-    def __init__(self, context: ClientContext, settings: Settings, index: int) -> None:
+    def __init__(self, context: ClientContext, settings: ReaderSettings, index: int) -> None:
         self.client = f"{context.client}.c{index}"
         self.counts = Counts()
         self._context, self._settings, self._recorder = context, settings, context.recorder

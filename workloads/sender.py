@@ -32,7 +32,7 @@ from workloads import clients
 from workloads.generators import Pace, PartitionChoices
 from workloads.op import Outcome, Phase
 from workloads.outcomes import error_name, outcome_of_send
-from workloads.settings import Settings
+from workloads.settings import ProducerSettings
 from workloads.values import padded
 from workloads.worker import Counts
 from workloads.workload import ClientContext
@@ -87,7 +87,7 @@ class Sender:
     """One producer client of the `log` workload: `run()` sends until the context's stop event, then waits for what is
     in flight."""
 
-    def __init__(self, context: ClientContext, settings: Settings, index: int) -> None:
+    def __init__(self, context: ClientContext, settings: ProducerSettings, index: int) -> None:
         self.client = f"{context.client}.p{index}"
         self.counts = Counts()
         self._context, self._settings, self._recorder = context, settings, context.recorder

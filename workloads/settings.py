@@ -1,9 +1,8 @@
-"""What a spec can say about the `log` workload. Every setting has a default that suits three brokers on a small
-machine."""
+"""What a spec can say about the workloads. Every setting has a default that suits three brokers on a small machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -25,29 +24,22 @@ _DECIDED_ELSEWHERE = {
     "message.send.max.retries": "use `retries`",
     "retry.backoff.ms": "use `retry_backoff_ms`",
     "retry.backoff.max.ms": "outcomes depend on it",
-    "transactional.id": "this workload has no transactions",
+    "transactional.id": "the `transactions` workload has some",
     "enable.auto.offset.store": "positions are recorded",
     "enable.partition.eof": "the final read needs it",
     "auto.offset.reset": "positions never move silently",
-    "partition.assignment.strategy": "a rebalance has to take everything away first",
+    "partition.assignment.strategy": "only the `groups` workload has a choice: use `assignor`",
+    "transaction.timeout.ms": "use `transaction_timeout_ms` of the `transactions` workload",
     "group.id": "use `group`",
     "isolation.level": "use `isolation`",
 }
 
 
-class Settings(BaseModel):
+class ClientSettings(BaseModel):
+    """What every workload says of its clients and of the final read."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    producers: int = Field(2, ge=0, description="Producers per client node.")
-    consumers: int = Field(2, ge=0, description="Consumers per client node.")
-    consumer_mode: Literal["assign", "subscribe", "both"] = Field(
-        "both", description="How consumers get partitions: by hand, from their group, or every other one each way."
-    )
-    in_flight: int = Field(
-        1000, ge=1, le=100_000, description="Records in flight per producer, each a process; 1: wait for every answer."
-    )
-    acks: Acks = Field("all", description="all, 1 or 0. With 0 nothing is ever known to have happened.")
-    idempotence: bool = Field(True, description="enable.idempotence: a retry is not a second record. Needs acks: all.")
     retries: int = Field(
         2_147_483_647, ge=0, le=2_147_483_647, description="How often the client sends a batch again by itself."
     )
@@ -98,19 +90,12 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _make_sense_together(self) -> Self:
-        for complaint in self._complaints():
+        for complaint in self.complaints():
             raise ValueError(complaint)
         return self
 
-    def _complaints(self) -> Iterator[str]:
-        if not self.producers and not self.consumers:
-            yield "nothing to do: producers and consumers are both 0"
-        if self.idempotence and self.acks != "all":
-            yield f"idempotence needs acks: all, and acks is {self.acks}: set idempotence: false, or acks: all"
-        if self.idempotence and self.retries == 0:
-            yield "idempotence is about retries, and retries is 0: set idempotence: false, or leave retries out"
-        if self.idempotence and self.requests_in_flight > 5:
-            yield f"idempotence allows at most 5 requests in flight: requests_in_flight is {self.requests_in_flight}"
+    def complaints(self) -> Iterator[str]:
+        """What does not fit together, in sentences that say what to do."""
         if (self.linger_ms or 0) >= self.delivery_timeout_ms:
             yield (
                 f"records would time out while they linger: linger_ms is {self.linger_ms}, "
@@ -128,3 +113,115 @@ class Settings(BaseModel):
             for name in getattr(self, setting):
                 if name in _DECIDED_ELSEWHERE:
                     yield f"{setting} may not set {name}: {_DECIDED_ELSEWHERE[name]}"
+
+
+class ProducerSettings(ClientSettings):
+    """And of producers that send one record after the other (sender.py)."""
+
+    producers: int = Field(2, ge=0, description="Producers per client node.")
+    in_flight: int = Field(
+        1000, ge=1, le=100_000, description="Records in flight per producer, each a process; 1: wait for every answer."
+    )
+    acks: Acks = Field("all", description="all, 1 or 0. With 0 nothing is ever known to have happened.")
+    idempotence: bool = Field(True, description="enable.idempotence: a retry is not a second record. Needs acks: all.")
+
+    def complaints(self) -> Iterator[str]:
+        if self.idempotence and self.acks != "all":
+            yield f"idempotence needs acks: all, and acks is {self.acks}: set idempotence: false, or acks: all"
+        if self.idempotence and self.retries == 0:
+            yield "idempotence is about retries, and retries is 0: set idempotence: false, or leave retries out"
+        if self.idempotence and self.requests_in_flight > 5:
+            yield f"idempotence allows at most 5 requests in flight: requests_in_flight is {self.requests_in_flight}"
+        yield from super().complaints()
+
+
+class ReaderSettings(ClientSettings):
+    """And of consumers that read on their own (poller.py)."""
+
+    consumers: int = Field(2, ge=0, description="Consumers per client node.")
+    consumer_mode: Literal["assign", "subscribe", "both"] = Field(
+        "both", description="How consumers get partitions: by hand, from their group, or every other one each way."
+    )
+
+
+class Settings(ReaderSettings, ProducerSettings):
+    """Of the `log` workload."""
+
+    def complaints(self) -> Iterator[str]:
+        if not self.producers and not self.consumers:
+            yield "nothing to do: producers and consumers are both 0"
+        yield from super().complaints()
+
+
+def _commits_by_itself(consumer_config: Mapping[str, object]) -> Iterator[str]:
+    if "enable.auto.commit" in consumer_config:
+        yield "consumer_config may not set enable.auto.commit: this workload records what it commits"
+
+
+class GroupSettings(ProducerSettings):
+    """Of the `groups` workload."""
+
+    producers: int = Field(1, ge=0, description="Producers per client node.")
+    isolation: Literal["read_uncommitted", "read_committed"] = Field(
+        "read_uncommitted", description="What members and the final read may see."
+    )
+    group: str = Field("krash", min_length=1, description="Name of the group; of several: krash-0, krash-1, ...")
+    groups: int = Field(1, ge=1, le=100, description="Groups; the members of all client nodes take turns in them.")
+    members: int = Field(2, ge=1, le=100, description="Consumers per client node, each a member of one group.")
+    assignor: Literal["range", "roundrobin", "cooperative-sticky"] = Field(
+        "range", description="How a group shares partitions out (partition.assignment.strategy)."
+    )
+    poll_records: int = Field(200, ge=1, le=100_000, description="Most records that are processed before a commit.")
+    process_ms: int = Field(0, ge=0, description="How long it takes to process what one poll brought.")
+    stay_ms: tuple[Milliseconds, Milliseconds] | None = Field(
+        (4_000, 10_000),
+        description="Members leave their group and come back as new ones after so long, drawn anew each time; null: they stay.",
+    )
+
+    def complaints(self) -> Iterator[str]:
+        if self.stay_ms and self.stay_ms[0] > self.stay_ms[1]:
+            yield f"stay_ms is the shortest and the longest stay, and {self.stay_ms[0]} is more than {self.stay_ms[1]}"
+        yield from _commits_by_itself(self.consumer_config)
+        yield from super().complaints()
+
+
+class TransactionSettings(ReaderSettings):
+    """Of the `transactions` workload."""
+
+    acks: Literal["all"] = Field("all", description="Transactions need it.")
+    idempotence: Literal[True] = Field(True, description="Transactions need it.")
+    isolation: Literal["read_uncommitted", "read_committed"] = Field(
+        "read_committed", description="What consumers and the final read may see."
+    )
+    producers: int = Field(
+        2, ge=1, le=100, description="Transactional producers per client node, each with an id of its own."
+    )
+    consumers: int = Field(1, ge=0, description="Readers per client node, beside the members of the group.")
+    consumer_mode: Literal["assign"] = Field("assign", description="Readers take partitions by hand.")
+    group: str = Field("krash", min_length=1, description="Group whose offsets are committed in transactions.")
+    records: int = Field(100, ge=1, le=10_000, description="Most records of one transaction; how many is drawn.")
+    mixed: float = Field(
+        0.5, ge=0, le=1, description="Share of producers that read what they were given by the group, too."
+    )
+    aborts: float = Field(0.1, ge=0, le=1, description="Share of transactions that are aborted on purpose.")
+    zombies: float = Field(
+        0.02, ge=0, le=1, description="Share of transactions in the middle of which a new producer takes the id over."
+    )
+    transaction_timeout_ms: Milliseconds = Field(
+        10_000, description="When the coordinator aborts a transaction whose producer is silent."
+    )
+    poll_records: int = Field(100, ge=1, le=100_000, description="Most records of one poll.")
+    delivery_timeout_ms: Milliseconds = Field(
+        10_000, description="When the client gives up on a record; at most transaction_timeout_ms."
+    )
+
+    def complaints(self) -> Iterator[str]:
+        if self.delivery_timeout_ms > self.transaction_timeout_ms:
+            yield (
+                f"delivery_timeout_ms ({self.delivery_timeout_ms}) may not be more than "
+                f"transaction_timeout_ms ({self.transaction_timeout_ms}): librdkafka refuses it"
+            )
+        if self.requests_in_flight > 5:
+            yield f"idempotence allows at most 5 requests in flight: requests_in_flight is {self.requests_in_flight}"
+        yield from _commits_by_itself(self.consumer_config)
+        yield from super().complaints()

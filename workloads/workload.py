@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from workloads.group import GroupProtocol
 from workloads.op import OpKind, Outcome, Phase
 
 
@@ -28,6 +29,18 @@ class Reads(NamedTuple):
     values: Sequence[str | None]
     leader_epochs: Sequence[int | None]
     timestamps_ms: Sequence[int | None]
+
+
+class Positions(NamedTuple):
+    """What one op of a group says: columns of equal length, as in group.py."""
+
+    group: str
+    protocol: GroupProtocol | None
+    member: str | None
+    generation: int | None
+    topics: Sequence[str]
+    partitions: Sequence[int]
+    offsets: Sequence[int | None]
 
 
 class Recorder(Protocol):
@@ -91,7 +104,8 @@ class Recorder(Protocol):
         partition: int | None = None,
         transaction: int | None = None,
     ) -> int:
-        """Write one op as invoked now; returns its id. `transaction`: of a commit or abort, the op id of its begin."""
+        """Write one op as invoked now; returns its id. `transaction`: of a commit, an abort, or a commit of offsets in a
+        transaction, the op id of its begin."""
         ...
 
     def complete(
@@ -118,7 +132,14 @@ class Recorder(Protocol):
         stable_end: int | None = None,
     ) -> None: ...
 
-    def flush(self) -> None: ...
+    def positions(self, op: int, found: Positions) -> None:
+        """What an op of a consumer group said of partitions (group.py), in the kernel's hands when this returns. Of an op
+        that was invoked here and has not completed: of a commit, before it is sent."""
+        ...
+
+    def flush(self) -> None:
+        """Everything recorded so far is in the kernel's hands when this returns."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

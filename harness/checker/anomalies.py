@@ -24,6 +24,7 @@ class AnomalyType:
     meaning: str  # the definition, in a sentence
     severity: Severity = Severity.VIOLATION
     follows_loss: bool = False
+    by_default: bool = True  # looked for unless a spec says otherwise; others have to be named in `checks.enabled`
 
 
 LOST_WRITE = AnomalyType(
@@ -77,6 +78,40 @@ HANGING_TRANSACTION = AnomalyType(
     meaning="At the final read the last stable offset was below the high watermark, although every transaction of the run "
     "had ended or timed out long before: consumers with read_committed are stuck there.",
 )
+COMMITTED_BACKWARDS = AnomalyType(
+    name="committed-offset-backwards",
+    family="groups",
+    meaning="A consumer group was said to have committed less than it had committed before that was asked for, or a commit below "
+    "an earlier one was accepted.",
+    follows_loss=True,
+)
+COMMITTED_PAST = AnomalyType(
+    name="committed-past-processed",
+    family="coverage",
+    meaning="A consumer group had committed an offset beyond what any of its members had been handed, or beyond what anybody "
+    "had asked it to commit.",
+    follows_loss=True,
+)
+GROUP_SKIP = AnomalyType(
+    name="group-skip",
+    family="coverage",
+    meaning="A record below a committed offset had not been handed to any member of the group, although later ones had; or a "
+    "member took a partition up beyond what the group had committed.",
+    follows_loss=True,
+)
+TWO_OWNERS = AnomalyType(
+    name="two-owners",
+    family="groups",
+    meaning="Two members of a consumer group were given, or committed with success, one partition in one generation; or a "
+    "member committed it with success after another had been given it.",
+)
+UNFENCED_LEADER = AnomalyType(
+    name="unfenced-leader",
+    family="leaders",
+    meaning="A record of an older leader epoch stands above one of a later epoch: its leader had been deposed, and went on "
+    "writing.",
+    follows_loss=True,
+)
 TWO_ACTIVE_CONTROLLERS = AnomalyType(
     name="two-active-controllers",
     family="controllers",
@@ -101,16 +136,43 @@ FENCED_REPLICA = AnomalyType(
     family="replicas",
     meaning="The controllers put a broker into an ISR while, by their own log, it was fenced.",
 )
+UNSEEN = AnomalyType(
+    name="unseen",
+    family="unseen",
+    meaning="A record was acknowledged, and no successful poll of the whole history returned it, although nothing above it "
+    "was read either. Only in histories of other tools, which do not say where a log ended: it may be lost, or its "
+    "readers were slow.",
+    by_default=False,
+)
+PRECOMMITTED_READ = AnomalyType(
+    name="precommitted-read",
+    family="precommitted",
+    meaning="With read_committed, a record was read by the very transaction that wrote it, or by anybody before that "
+    "transaction had been asked to commit.",
+)
 NONMONOTONIC_POLL = AnomalyType(
     name="nonmonotonic-poll",
     family="polls",
-    meaning="A process read an offset at or below one that it had read before, without seeking.",
+    meaning="A process read an offset at or below the last one that an earlier successful poll of it had returned, without "
+    "seeking.",
+    follows_loss=True,
+)
+INT_NONMONOTONIC_POLL = AnomalyType(
+    name="int-nonmonotonic-poll",
+    family="polls",
+    meaning="Within one poll or one transaction, an offset was read at or below the one read just before.",
     follows_loss=True,
 )
 POLL_SKIP = AnomalyType(
     name="poll-skip",
     family="polls",
-    meaning="A process read on past records that are in the log.",
+    meaning="A process went on past records that are in the log, from one successful poll to the next.",
+    follows_loss=True,
+)
+INT_POLL_SKIP = AnomalyType(
+    name="int-poll-skip",
+    family="polls",
+    meaning="Within one poll or one transaction, records that are in the log were passed over.",
     follows_loss=True,
 )
 PRODUCER_REORDER = AnomalyType(
@@ -119,6 +181,28 @@ PRODUCER_REORDER = AnomalyType(
     meaning="Two acknowledged records of one client stand in another order than sent. Without idempotence and with several "
     "requests in flight only records whose sends did not overlap count; overlapping ones are information.",
     follows_loss=True,
+)
+NONMONOTONIC_SEND = AnomalyType(
+    name="nonmonotonic-send",
+    family="producers",
+    meaning="A process sent a record after another, in a later op, and it stands before it. In histories of other tools; of "
+    "our own clients, which may have many sends on their way, producer-reorder says the same.",
+    follows_loss=True,
+    by_default=False,
+)
+INT_NONMONOTONIC_SEND = AnomalyType(
+    name="int-nonmonotonic-send",
+    family="producers",
+    meaning="Of two records that one transaction sent to a log, the later stands before the earlier.",
+    follows_loss=True,
+)
+INT_SEND_SKIP = AnomalyType(
+    name="int-send-skip",
+    family="producers",
+    meaning="Between two records that one transaction sent to a log one after the other stand records of others. Kafka does "
+    "not promise otherwise: information, and only on request.",
+    severity=Severity.INFORMATION,
+    by_default=False,
 )
 NONLINEARIZABLE_LOG = AnomalyType(
     name="nonlinearizable-log",
@@ -133,6 +217,34 @@ STALE_END = AnomalyType(
     meaning="A reported end offset lies below a record that had been acknowledged or read before it was asked for. Kafka "
     "does not promise this freshness (a new leader's high watermark may lag), so it is looked at only on request.",
     follows_loss=True,
+    by_default=False,
+)
+_CYCLES = {
+    "G0": "A cycle of transactions, each of which wrote just before the next one in some log.",
+    "G1c": "A cycle of transactions, each of which read what the one before wrote, with read_committed: none of them can have "
+    "been the first. With the order of records in logs in the cycle as well it is information: Kafka does not keep "
+    "transactions from writing between each other's records.",
+    "G-single-item": "A cycle of transactions by what they read, and by the order of records in logs, in which one did not "
+    "read what the next one wrote.",
+    "G-nonadjacent-item": "The same with several that did not read what the next one wrote, never two in a row.",
+    "G2-item": "The same, with two in a row.",
+}
+_NOT_PROMISED = " Kafka does not promise otherwise: information, and only on request."
+_ORDERS = {
+    "": "",
+    "-process": " The order of ops of a process is part of the cycle.",
+    "-realtime": " Real time is part of the cycle.",
+}
+CYCLES = tuple(
+    AnomalyType(
+        name=name + suffix,
+        family="cycles",
+        meaning=meaning + order + ("" if name == "G1c" else _NOT_PROMISED),
+        severity=Severity.VIOLATION if name == "G1c" else Severity.INFORMATION,
+        by_default=name == "G1c",
+    )
+    for name, meaning in _CYCLES.items()
+    for suffix, order in _ORDERS.items()
 )
 UNAVAILABLE = AnomalyType(
     name="unavailable",
@@ -149,11 +261,24 @@ TYPES: tuple[AnomalyType, ...] = (
     READ_THEN_VANISHED,
     TORN_TRANSACTION,
     HANGING_TRANSACTION,
+    UNSEEN,
+    PRECOMMITTED_READ,
     NONMONOTONIC_POLL,
+    INT_NONMONOTONIC_POLL,
     POLL_SKIP,
+    INT_POLL_SKIP,
     PRODUCER_REORDER,
+    NONMONOTONIC_SEND,
+    INT_NONMONOTONIC_SEND,
+    INT_SEND_SKIP,
     NONLINEARIZABLE_LOG,
     STALE_END,
+    *CYCLES,
+    COMMITTED_BACKWARDS,
+    COMMITTED_PAST,
+    GROUP_SKIP,
+    TWO_OWNERS,
+    UNFENCED_LEADER,
     TWO_ACTIVE_CONTROLLERS,
     EPOCH_INFLATION,
     UNDER_REPLICATED,

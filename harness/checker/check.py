@@ -43,7 +43,9 @@ class Need(StrEnum):
     READ = "records that were read"
     FAULTS = "faults that took effect"
     BOUNDS = "end offsets that were asked for"
-    TRANSACTIONS = "transactions"
+    TRANSACTIONS = "transactions whose readers have read_committed"
+    ANY_TRANSACTIONS = "transactions"
+    GROUPS = "positions of consumer groups"
     STABLE_ENDS = "last stable offsets that were asked for"
     CLAIMS = "controllers that said they are the active one"
     REPLICAS = "partitions whose ISR was seen at the end"
@@ -52,7 +54,7 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    table: Callable[[History], DataFrame]
+    table: Callable[[History], DataFrame | None]  # None: there is nothing to look at, which was cheap to see
     suspect: str  # SQL condition on its rows
     explain: Callable[[History, DataFrame], DataFrame]  # the suspects, few or marked for a shuffle -> FINDINGS
 
@@ -82,17 +84,20 @@ def finding(
     value: Column,
     detail: Sequence[Column] = (),
     severity: Column | None = None,
-    expected: Column | None = None,
+    because: Column | None = None,
 ) -> list[Column]:
     """The columns of one finding, for a frame that has run, topic, partition and the LOGS columns of its log.
+
+    `because`: the setting that makes it expected, null where none does; what makes loss possible is known already.
 
     `ops`: op ids that prove it, the most telling first, nulls are left out. `since`, `until`: nanoseconds between which
     it happened; `until` null: until the end. `detail`: named columns.
     """
     from pyspark.sql import functions as F
 
-    reason = F.col("loss_reason") if kind.follows_loss else F.lit(None).cast("string")
-    awaited = reason.isNotNull() if expected is None else reason.isNotNull() | expected
+    reason = F.lit(None).cast("string") if because is None else because
+    if kind.follows_loss:
+        reason = F.coalesce(reason, "loss_reason")
     return [
         F.col("run"),
         F.lit(kind.name).alias("type"),
@@ -105,7 +110,7 @@ def finding(
         F.array_distinct(F.array_compact(F.array(*ops))).alias("ops"),
         since.cast("long").alias("from_ns"),
         until.cast("long").alias("to_ns"),
-        F.coalesce(awaited, F.lit(False)).alias("expected"),
+        reason.isNotNull().alias("expected"),
         F.to_json(F.struct(reason.alias("expected_because"), *detail)).alias("detail"),
     ]
 

@@ -71,7 +71,15 @@ class Evidence:
                 return len(self.waits)
             case Need.BOUNDS:
                 return self.bounds
-            case Need.TRANSACTIONS | Need.STABLE_ENDS | Need.CLAIMS | Need.REPLICAS | Need.METADATA:
+            case (
+                Need.TRANSACTIONS
+                | Need.ANY_TRANSACTIONS
+                | Need.GROUPS
+                | Need.STABLE_ENDS
+                | Need.CLAIMS
+                | Need.REPLICAS
+                | Need.METADATA
+            ):
                 return self.others.get(need, 0)
             case _:
                 assert_never(need)
@@ -87,7 +95,8 @@ class Judged:
 def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
     facts = evidence.facts
     windows = Windows(evidence.faults)
-    gaps = list(unjudged(facts, evidence.logs)) if LOST_WRITE.name in facts.settings.enabled else []
+    asked = LOST_WRITE.name in facts.settings.enabled and not facts.foreign  # there, what was not read is `unseen`
+    gaps = list(unjudged(facts, evidence.logs)) if asked else []
     rows: list[Row] = []
     totals: dict[tuple[str, str], int] = {}
     results = []

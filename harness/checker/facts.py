@@ -53,6 +53,9 @@ class Tally:
     max_offset: int | None = None
     log: int = 0  # the key that Spark gave it
     started_ns: int = 0  # first invocation
+    transactional_reads: int = 0  # by polls within transactions
+    first_epoch: int | None = None  # lowest and highest leader epoch of what was read
+    last_epoch: int | None = None
     last_send_ns: int | None = None  # last invocation of a send while faults may be active
 
 
@@ -72,6 +75,7 @@ class RunFacts:
     origin_ns: int | None = None  # time 0 of every sentence
     status: str = "completed"  # how the run ended: completed, interrupted, harness-error or hang
     reason: str | None = None  # why, unless it completed
+    foreign: bool = False  # a history of jepsen.tests.kafka (foreign_kafka.py)
     drained_ns: int | None = None  # when the final read was over: what happens to nodes later is the end of the run
 
     @property

@@ -9,24 +9,29 @@
 worker whole: what takes long with large files is reading them, which no key can be known before; once read, a worker
 judges millions of ops a second. Largest files first, each a task of its own as long as there are few, so that one
 huge file among a thousand small ones does not wait for them.
+
+Histories of Kafka are the exception: workers only read them, and all of them are judged together by the checks of our own
+runs (foreign_kafka.py).
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.checker.models.bad_history import BAD_HISTORY, of_problems
+from harness.checker.models.kafka import KAFKA
 from harness.checker.models.model import ABSENT, Found, Judgement, Question
 from harness.checker.models.registry import NoModel, model_for, model_named
 from harness.checker.models.values import shown
 from harness.history.errors import HistoryError
 from harness.history.formats.edn import EdnError, Reader
+from harness.history.formats.event import Event
 from harness.history.formats.pairing import Operation, Paired, pair
 from harness.history.formats.reading import Format, read_events
 from reports.verdict import Validity
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 ERROR = "error"
 _OPS_SHOWN = 8
 _TASKS_PER_CORE = 4
+_WITHOUT_SPARK = ""
 
 
 class BadInitial(ValueError):
@@ -80,14 +86,21 @@ def initial_value(text: str) -> Any:
 
 
 def judge_path(path: Path, request: Request) -> dict[str, Any]:
-    """Never raises for what is in the file."""
+    """Never raises for what is in the file. A history of Kafka is unknown here: it takes `judge_histories`."""
+    return _judge_path(path, request, _WITHOUT_SPARK)[0]
+
+
+def _judge_path(path: Path, request: Request, run: str) -> tuple[dict[str, Any], bytes]:
+    """The answer, and of a history of Kafka its rows, to be judged under the name `run`."""
     began = time.monotonic()
     known: dict[str, Any] = {"path": str(path), "model": request.model, "ops": 0}
+    rows = b""
     try:
-        events = read_events(path, None if request.format is None else Format(request.format))
-        history = pair(events)
+        history = pair(_events(path, request))
         known["ops"] = len(history.operations)
         answer = _judged(history, request)
+        if answer.get("model") == KAFKA.name and run != _WITHOUT_SPARK:
+            answer, rows = _kafka_rows(history, run)
     except HistoryError as error:
         answer = _error(f"{error.where}: {error.reason}" if error.where else error.reason)
     except NoModel as error:
@@ -96,7 +109,20 @@ def judge_path(path: Path, request: Request) -> dict[str, Any]:
         answer = _error("there is not enough memory for this history")
     except Exception as error:  # noqa: BLE001 a defect of a model must not take the other histories with it
         answer = _error(f"a defect in krash itself, please report it: {type(error).__name__}: {error}")
-    return {**known, **answer, "seconds": round(time.monotonic() - began, 6)}
+    return {**known, **answer, "seconds": round(time.monotonic() - began, 6)}, rows
+
+
+def _events(path: Path, request: Request) -> Iterator[Event]:
+    return read_events(path, None if request.format is None else Format(request.format))
+
+
+def _kafka_rows(history: Paired, run: str) -> tuple[dict[str, Any], bytes]:
+    from harness.checker.foreign_kafka import rows
+
+    found = rows(history, run)
+    if isinstance(found, Judgement):
+        return {"model": KAFKA.name, **_answer(found, history)}, b""
+    return {"model": KAFKA.name}, found.packed()
 
 
 def _judged(history: Paired, request: Request) -> dict[str, Any]:
@@ -135,13 +161,16 @@ def _error(sentence: str) -> dict[str, Any]:
 
 def _anomaly(found: Found, history: Paired) -> dict[str, Any]:
     wanted = set(found.ops[:_OPS_SHOWN])
-    by_index = {operation.index: operation for operation in history.operations if operation.index in wanted}
+    return _told(found, {op.index: described(op) for op in history.operations if op.index in wanted})
+
+
+def _told(found: Found, texts: Mapping[int, str]) -> dict[str, Any]:
     return {
         "type": found.type,
         "count": found.count,
         "violation": found.violation,
         "sentence": found.sentence,
-        "ops": [described(by_index[index]) for index in found.ops[:_OPS_SHOWN] if index in by_index],
+        "ops": [texts[index] for index in found.ops[:_OPS_SHOWN] if index in texts],
         "evidence": len(found.ops),
     }
 
@@ -164,19 +193,58 @@ def _found_nothing(operation: Operation) -> bool:
 
 
 def judge_histories(spark: SparkSession, paths: Sequence[Path], request: Request) -> list[dict[str, Any]]:
-    """One Spark job; answers in the order of `paths`."""
+    """One Spark job, and one more for histories of Kafka; answers in the order of `paths`."""
     tasks = min(len(paths), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     largest_first = sorted(range(len(paths)), key=lambda index: -_size(paths[index]))
     hands = [[(index, str(paths[index])) for index in largest_first[first::tasks]] for first in range(tasks)]
     judge = partial(_judge_hand, request=json.dumps(request.as_json()))
     told = spark.sparkContext.parallelize(hands, tasks).flatMap(judge).collect() if hands else []
-    answers = {index: json.loads(answer) for index, answer in told}
+    answers = {index: json.loads(answer) for index, answer, _ in told}
+    _judge_kafka(spark, answers, {index: rows for index, _, rows in told if rows}, request)
     return [answers[index] for index in range(len(paths))]
 
 
-def _judge_hand(hand: Sequence[tuple[int, str]], request: str) -> list[tuple[int, str]]:
+def _judge_hand(hand: Sequence[tuple[int, str]], request: str) -> list[tuple[int, str, bytes]]:
     asked = Request.from_json(json.loads(request))
-    return [(index, json.dumps(judge_path(Path(path), asked))) for index, path in hand]
+    judged = [(index, _judge_path(Path(path), asked, f"h{index}")) for index, path in hand]
+    return [(index, json.dumps(answer), rows) for index, (answer, rows) in judged]
+
+
+def _judge_kafka(
+    spark: SparkSession, answers: dict[int, dict[str, Any]], rows: dict[int, bytes], request: Request
+) -> None:
+    """Complete the answers about histories of Kafka."""
+    if not rows:
+        return
+    from harness.checker.foreign_kafka import judge_rows, unpacked
+
+    began = time.monotonic()
+    judged = judge_rows(spark, {str(index): unpacked(f"h{index}", data) for index, data in rows.items()})
+    seconds = (time.monotonic() - began) / len(rows)
+    told = [index for index in rows if judged[str(index)].found]
+    wanted = [
+        (index, answers[index]["path"], sorted({op for one in judged[str(index)].found for op in one.ops[:_OPS_SHOWN]}))
+        for index in told
+    ]
+    describe = partial(_described_ops, request=json.dumps(request.as_json()))
+    texts = dict(spark.sparkContext.parallelize(wanted, len(wanted)).map(describe).collect()) if wanted else {}
+    for index in rows:
+        judgement = judged[str(index)]
+        answers[index] |= {
+            "verdict": judgement.verdict.value,
+            "engine": judgement.engine,
+            "anomalies": [_told(found, texts[index]) for found in judgement.found],
+            "reason": judgement.reason or None,
+            "error": None,
+            "seconds": round(answers[index]["seconds"] + seconds, 6),
+        }
+
+
+def _described_ops(wanted: tuple[int, str, list[int]], request: str) -> tuple[int, dict[int, str]]:
+    """In a Spark worker: the text of some ops of a history."""
+    index, path, ops = wanted
+    history = pair(_events(Path(path), Request.from_json(json.loads(request))))
+    return index, {op.index: described(op) for op in history.operations if op.index in set(ops)}
 
 
 def _size(path: Path) -> int:

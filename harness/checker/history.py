@@ -38,7 +38,8 @@ from harness.checker import transactions
 from harness.checker.check import Need
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
 from harness.checker.run_tables import RunTables
-from harness.checker.session import scratch
+from harness.checker.session import on_a_cluster, scratch
+from harness.history.place import Place
 from harness.history.reading import History as Stored
 from harness.history.tables import TABLES
 
@@ -75,11 +76,17 @@ class History(RunTables):
         runs: Mapping[str, RunFacts],
         rows: int,
         small: Mapping[str, pa.Table] | None = None,
+        foreign: bool = False,
     ) -> None:
         """The tables of harness/history/tables.py, of any number of runs; `rows`: how many `records` has, roughly;
         `small`: those of few rows, by name.
+
+        `foreign`: all runs are histories of `jepsen.tests.kafka` (foreign_kafka.py). What was read in the end is then what any
+        successful poll returned, and `small` has two more tables (harness/history/formats/kafka.py: KEYS): `kept`, the
+        logs whose position an assign or subscribe kept, and `rebalances`.
         """
         self.spark = spark
+        self.foreign = foreign
         self.partitions = max(
             min(spark.sparkContext.defaultParallelism, 1 + rows // SMALL_ROWS), -(-rows // ROWS_PER_PARTITION)
         )
@@ -93,24 +100,45 @@ class History(RunTables):
             faults=faults.to_pylist(),
             final_bounds=bounds.filter(pc.field("phase") == "final").to_pylist(),
         )
-        ended = ops.where("transaction is not null and kind <> 'send'").select(*_TRANSACTION_COLUMNS).toArrow()
-        self.transactions = transactions.transactions(ended.to_pylist())
+        ended = (
+            ops.where("transaction is not null and kind in ('begin', 'commit', 'abort')")
+            .select(*_TRANSACTION_COLUMNS)
+            .toArrow()
+        )
+        told = transactions.transactions(ended.to_pylist())
+        self.transactions = transactions.proven(told, self._read_of(told, records, runs))
         self.fates = transactions.fates(self.transactions, runs)
         self.records = self._settled_sends(records).withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
         self.bounds = bounds
         self._kept: list[DataFrame] = []
         self._made: dict[Callable[[History], Any], Any] = {}
 
+    def _read_of(
+        self, told: Sequence[transactions.Transaction], records: DataFrame, runs: Mapping[str, RunFacts]
+    ) -> set[tuple[str, int]]:
+        """Transactions of unknown fate of which somebody read a record with read_committed."""
+        unknown = [one for one in told if one.fate is transactions.Fate.UNKNOWN and runs[one.run].read_committed]
+        if not unknown:
+            return set()
+        asked = self.frame(transactions.fates(unknown, runs)).select("run", "transaction")
+        sends = records.where(SENT).join(F.broadcast(asked), ["run", "transaction"], "left_semi")
+        reads = records.where(f"{READ} and outcome = 'ok'").select("run", "topic", "partition", "value")
+        seen = sends.join(reads, ["run", "topic", "partition", "value"], "left_semi").select("run", "transaction")
+        return {(row["run"], row["transaction"]) for row in seen.distinct().collect()}
+
     def _settled_sends(self, records: DataFrame) -> DataFrame:
         """Sends in transactions with the outcome that their transaction gives them (transactions.py).
 
-        fate: of the send's transaction, null without; stored: the send itself was acknowledged with an offset.
+        fate: of the transaction of a send or poll, null without; committing_ns: when it was first asked to commit; stored:
+        the send itself was acknowledged with an offset.
         """
         stored = records.withColumn("stored", F.expr(ACKNOWLEDGED))
         if not self.transactions:
-            return stored.withColumns({name: F.lit(None).cast("string") for name in ("fate", "transaction_name")})
-        known = self.frame(self.fates).select("run", "transaction", "transaction_name", "fate", "effective")
-        outcome = "if(outcome in ('ok', 'info') and effective is not null, effective, outcome)"
+            nothing = {name: F.lit(None).cast("string") for name in ("fate", "transaction_name")}
+            return stored.withColumns(nothing | {"committing_ns": F.lit(None).cast("long")})
+        columns = ("run", "transaction", "transaction_name", "fate", "committing_ns", "effective")
+        known = self.frame(self.fates).select(*columns)
+        outcome = f"if({SENT} and outcome in ('ok', 'info') and effective is not null, effective, outcome)"
         joined = stored.join(F.broadcast(known), ["run", "transaction"], "left")
         return joined.withColumn("outcome", F.expr(outcome)).drop("effective")
 
@@ -134,6 +162,10 @@ class History(RunTables):
         match need:
             case Need.TRANSACTIONS:
                 return Counter(one.run for one in self.transactions if self.runs[one.run].read_committed)
+            case Need.ANY_TRANSACTIONS:
+                return Counter(one.run for one in self.transactions)
+            case Need.GROUPS:
+                return {run: len(rows) for run, rows in self.positions.items()}
             case Need.STABLE_ENDS:
                 return Counter(row["run"] for row in self.final_bounds if row["stable_end"] is not None)
             case Need.CLAIMS:
@@ -157,6 +189,9 @@ class History(RunTables):
             F.expr(f"min({LOG})").alias("log"),
             F.min("invoked_ns").alias("started_ns"),
             F.expr("max(if(kind = 'send' and phase = 'main', invoked_ns, null))").alias("last_send_ns"),
+            F.expr(f"count_if({READ} and transaction is not null)").alias("transactional_reads"),
+            F.expr("min(if(kind = 'poll', leader_epoch, null))").alias("first_epoch"),
+            F.expr("max(if(kind = 'poll', leader_epoch, null))").alias("last_epoch"),
         )
         rows = (row.asDict() for row in counts.collect())
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
@@ -233,7 +268,8 @@ class History(RunTables):
         places, read elsewhere than acknowledged, or of unknown outcome and yet read.
 
         v; ok, fail, info: sends by outcome; log, offset: where it was read (the lowest); places: 1 or 2 (several);
-        sent_log: where it was sent to; ack_offset; invoked: of the send. Few in a sane history.
+        sent_log: where it was sent to; ack_offset; invoked: of the send; early: it was read before its transaction was
+        asked to commit. Few in a sane history.
         """
         slim = self.records.where(f"({SENT}) or ({READ})").selectExpr(
             "v",
@@ -243,6 +279,8 @@ class History(RunTables):
             "if(kind = 'send', log, null) as sent_log",
             f"if({ACKNOWLEDGED}, offset, null) as ack_offset",
             "if(kind = 'send', invoked_ns, null) as invoked",
+            "if(kind = 'send', committing_ns, null) as committing",
+            "if(kind = 'poll', completed_ns, null) as read_completed",
         )
         return self.keep(
             slim.repartition("v")
@@ -259,14 +297,18 @@ class History(RunTables):
                 F.max("sent_log").alias("sent_log"),
                 F.max("ack_offset").alias("ack_offset"),
                 F.min("invoked").alias("invoked"),
+                F.expr("coalesce(min(read_completed) < min(committing), false)").alias("early"),
             )
             .where(
-                "offset is not null and (places > 1 or ok = 0 or (ack_offset is not null and (sent_log <> log or ack_offset <> offset)))"
+                "offset is not null and (places > 1 or ok = 0 or early"
+                " or (ack_offset is not null and (sent_log <> log or ack_offset <> offset)))"
             )
         )
 
     def _with_final(self, records: DataFrame) -> DataFrame:
         """`final`: the row belongs to the final read. Where a log was read several times (it shrank meanwhile), the last reading counts."""
+        if self.foreign:
+            return records.withColumn("final", F.expr("kind = 'poll' and outcome = 'ok'"))
         if all(tally.first_final == tally.last_final for tally in self.tallies.values()):
             return records.withColumn("final", F.expr("phase = 'final' and kind = 'poll'"))
         last = F.broadcast(self.logs.select("log", "final_process"))
@@ -285,10 +327,11 @@ class History(RunTables):
         """All reads but the final one."""
         return self._with_final(self.records.where(READ)).where("not final")
 
-    @property
-    def spans_ranges(self) -> bool:
-        """Whether any log is longer than one range, so that its ranges lie in several bundles."""
-        return any((tally.max_offset or 0) >> self.range_bits for tally in self.tallies.values())
+    @cached_property
+    def bits(self) -> int | None:
+        """Of a range, where anything is longer than one, so that no log has to fit one worker; None: nothing is."""
+        rows = ((max(tally.max_offset or 0, tally.sends, tally.reads)) for tally in self.tallies.values())
+        return self.range_bits if max(rows, default=0) >> self.range_bits else None
 
     def known(self, frame: DataFrame) -> DataFrame:
         """The frame with the LOGS columns of its log that it does not have yet."""
@@ -339,7 +382,7 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         faults=faults,
         runs={run.info.run: run_facts(run.info) for run in stored},
         rows=sum(run.rows["records"] for run in stored),
-        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps")},
+        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
     )
     try:
         yield history
@@ -353,12 +396,21 @@ def _small_table(name: str, stored: Sequence[Stored]) -> pa.Table:
 
 
 def _scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFrame:
-    """A table of all runs. Many small files are gathered into one first, because every pass opens every file again (some ms each)."""
+    """A table of all runs. Many small files are gathered into one first, because every pass opens every file again (some
+    ms each); not on a cluster, where nobody else sees what this machine gathers.
+    """
     files = [path for run in stored for path in run.files[name]]
-    if len(files) > FEW_FILES and sum(run.rows[name] for run in stored) < len(files) * ROWS_WORTH_A_FILE:
-        files = [_gathered(scratch(spark) / f"{name}.parquet", files, TABLES[name].schema)]
+    small = len(files) > FEW_FILES and sum(run.rows[name] for run in stored) < len(files) * ROWS_WORTH_A_FILE
+    local = [path for path in files if isinstance(path, Path)]
+    if small and len(local) == len(files) and not on_a_cluster(spark):
+        files = [_gathered(scratch(spark) / f"{name}.parquet", local, TABLES[name].schema)]
     reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
-    return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[str(path.resolve()) for path in files])
+    return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[as_uri(path) for path in files])
+
+
+def as_uri(path: Place) -> str:
+    """As Spark reads it, whatever its default file system is. Not `Path.as_uri`: Hadoop takes `%20` for what it is."""
+    return f"file://{path.resolve()}" if isinstance(path, Path) else str(path)
 
 
 def _gathered(to: Path, files: Sequence[Path], schema: pa.Schema) -> Path:

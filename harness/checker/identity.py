@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from harness.checker.anomalies import ABORTED_READ, DUPLICATE, INCONSISTENT_OFFSET, PHANTOM_VALUE, AnomalyType
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, READ, SENT, History, offsets, values
+from harness.checker.precommitted import own_reads
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 from reports.verdict import Severity
 
@@ -54,8 +55,9 @@ def phantom_values(history: History, suspects: DataFrame) -> DataFrame:
 
 
 def aborted_reads(history: History, suspects: DataFrame) -> DataFrame:
-    """Values that were read although their send had surely failed."""
-    reads = _reads_of(history, suspects)
+    """Values that were read although their send had surely failed. What a transaction reads of itself is told as
+    precommitted-read."""
+    reads = _reads_of(history, suspects, own_reads(history))
     failed = (
         history.records.where("kind = 'send' and outcome = 'fail'")
         .join(F.broadcast(reads.select("run", "value").distinct()), ["run", "value"], "left_semi")
@@ -138,7 +140,7 @@ def duplicates(history: History, suspects: DataFrame) -> DataFrame:
             severity=F.when(F.col("may_duplicate"), F.lit(str(Severity.INFORMATION))).otherwise(
                 F.lit(str(DUPLICATE.severity))
             ),
-            expected=F.col("may_duplicate"),
+            because=F.when(F.col("may_duplicate"), F.lit("idempotence=false, and clients send again")),
             detail=[F.transform("places", _place).alias("places")],
         )
     )
@@ -224,13 +226,14 @@ def moved(history: History, suspects: DataFrame) -> DataFrame:
     )
 
 
-def _reads_of(history: History, suspects: DataFrame) -> DataFrame:
-    """The reads of suspect values, one row per value and place: the first read, and the ops of the first few."""
-    suspects = suspects.select("v")
+def _reads_of(history: History, suspects: DataFrame, but: DataFrame | None = None) -> DataFrame:
+    """The reads of suspect values, one row per value and place: the first read, and the ops of the first few.
+    `but`: those of some transactions are left out."""
+    reads = history.records.where(READ).join(suspects.select("v"), "v")
+    if but is not None:
+        reads = reads.join(but, ["run", "log", "v", "transaction"], "left_anti")
     return (
-        history.records.where(READ)
-        .join(suspects, "v")
-        .groupBy("run", "topic", "partition", "log", "offset", "value")
+        reads.groupBy("run", "topic", "partition", "log", "offset", "value")
         .agg(
             F.min(F.struct("completed_ns", "op", "invoked_ns", "process", "client")).alias("first"),
             F.slice(F.sort_array(F.collect_set("op")), 1, _MOST_READS).alias("read_ops"),

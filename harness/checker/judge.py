@@ -6,6 +6,7 @@ known, so that a judgement that fails leaves what was there before.
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import time
@@ -23,13 +24,19 @@ from pyspark.sql import functions as F
 from harness.checker import (
     availability,
     controllers,
+    coverage,
+    cycles,
+    groups,
     identity,
+    leaders,
     linearizable,
     loss,
     polls,
+    precommitted,
     producers,
     replicas,
     transactions,
+    unseen,
     vanished,
 )
 from harness.checker.availability import Successes
@@ -37,6 +44,7 @@ from harness.checker.check import Check, Search
 from harness.checker.conclude import Evidence, Found, Judged, Row, conclude
 from harness.checker.facts import LogKey, Tally
 from harness.checker.history import History, offsets, opened
+from harness.checker.spark_place import SparkPlace
 from harness.history.reading import History as Stored
 from harness.history.rundir import VERDICT_JSON, write_whole
 
@@ -47,10 +55,17 @@ CHECKS: tuple[Check, ...] = (
     loss.CHECK,
     *identity.CHECKS,
     vanished.CHECK,
+    unseen.CHECK,
     *transactions.CHECKS,
+    precommitted.CHECK,
     *polls.CHECKS,
-    producers.CHECK,
+    *producers.CHECKS,
     *linearizable.CHECKS,
+    *cycles.CHECKS,
+    groups.BACKWARDS,
+    *coverage.CHECKS,
+    groups.OWNERS,
+    leaders.CHECK,
     *controllers.CHECKS,
     *replicas.CHECKS,
     availability.CHECK,
@@ -131,13 +146,22 @@ def write(run_dir: Path, judged: Judged) -> None:
     write_whole(run_dir / VERDICT_JSON, json.dumps(judged.verdict.as_json(), indent=2).encode() + b"\n")
 
 
+def write_at(place: SparkPlace, judged: Judged) -> None:
+    """The same where there is no moving of whole directories: an old verdict goes first, the new one comes last."""
+    (place / VERDICT_JSON).unlink()
+    content = io.BytesIO()
+    pq.write_table(judged.anomalies, content, compression="zstd")
+    (place / ANOMALY_DIR / "anomalies.parquet").write_bytes(content.getvalue())
+    (place / VERDICT_JSON).write_bytes(json.dumps(judged.verdict.as_json(), indent=2).encode() + b"\n")
+
+
 def _screen(
     checks: Sequence[Check], history: History, say: Callable[[str], None]
 ) -> tuple[dict[Search, Screened], Counter[str]]:
     """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over the ledger."""
     read: Counter[str] = Counter()
     screened: dict[Search, Screened] = {}
-    tables: dict[Callable[[History], DataFrame], list[Search]] = {offsets: []}
+    tables: dict[Callable[[History], DataFrame | None], list[Search]] = {offsets: []}
     for check in checks:
         for search in check.searches:
             tables.setdefault(search.table, []).append(search)
@@ -145,16 +169,15 @@ def _screen(
         say(f"looking for suspects, pass {place} of {len(tables)}")
         began = time.perf_counter()
         counts = [F.expr(f"count_if({search.suspect})").alias(str(column)) for column, search in enumerate(searches)]
+        frame = table(history)
+        if frame is None:
+            screened |= dict.fromkeys(searches, Screened(0, 0.0))
+            continue
         if table is offsets:
-            rows = (
-                table(history)
-                .groupBy("run")
-                .agg(F.expr("count_if(read_min is not null)").alias("read"), *counts)
-                .collect()
-            )
+            rows = frame.groupBy("run").agg(F.expr("count_if(read_min is not null)").alias("read"), *counts).collect()
             read.update({row["run"]: row["read"] for row in rows})
         else:
-            rows = table(history).agg(*counts).collect()
+            rows = frame.agg(*counts).collect()
         seconds = (time.perf_counter() - began) / max(len(searches), 1)
         for column, search in enumerate(searches):
             screened[search] = Screened(sum(row[str(column)] for row in rows), seconds)
@@ -166,9 +189,9 @@ def _search(check: Check, history: History, screened: Mapping[Search, Screened])
     began = time.perf_counter()
     rows: dict[str, list[Row]] = defaultdict(list)
     findings = [
-        search.explain(history, history.few(search.table(history).where(search.suspect), screened[search].suspects))
+        search.explain(history, history.few(frame.where(search.suspect), screened[search].suspects))
         for search in check.searches
-        if screened[search].suspects
+        if screened[search].suspects and (frame := search.table(history)) is not None
     ]
     if findings:
         for row in _first_of_each(reduce(DataFrame.unionByName, findings)).toArrow().to_pylist():

@@ -10,45 +10,102 @@ instance. What Kafka promises depends on its settings:
 The screen is one sort: a record is suspect when an earlier one of its client stands at a higher offset. The pair that
 is named is the one with the highest offset; whether *some* pair is in definite order is decided exhaustively by
 linearizable.py.
+
+Within a transaction it is int-nonmonotonic-send, whatever became of the transaction: what was stored was stored in
+order. Foreign histories, whose clients are processes that do one op at a time, call the rest nonmonotonic-send, and ask it
+of sends of unknown outcome with a known offset too. That records of others stand between (int-send-skip) is lawful.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.checker.anomalies import PRODUCER_REORDER
+from harness.checker.anomalies import (
+    INT_NONMONOTONIC_SEND,
+    INT_SEND_SKIP,
+    NONMONOTONIC_SEND,
+    PRODUCER_REORDER,
+    AnomalyType,
+)
 from harness.checker.check import Check, Need, Search, finding
-from harness.checker.history import ACKNOWLEDGED, History
+from harness.checker.history import ACKNOWLEDGED, SENT, History
 from harness.checker.loss import missing
-from harness.checker.sentences import log_name, quoted, seconds, text
+from harness.checker.polls import passed_over
+from harness.checker.ranges import Reduce, running
+from harness.checker.sentences import log_name, process, quoted, seconds, text
 from reports.verdict import Severity
 
 _STREAM = "xxhash64(run, client, topic, partition)"
+_STREAM_OF_TRANSACTION = "xxhash64(run, client, topic, partition, transaction)"
+_PLACED = f"{SENT} and offset is not null and sequence is not null"
+_IN_TRANSACTIONS = f"{_PLACED} and transaction is not null"
+_TRIED = f"{_PLACED} and outcome in ('ok', 'info')"
 
 
 def overtaken(history: History) -> DataFrame:
-    """Acknowledged records that stand before one that their client had sent earlier; kept."""
+    """Acknowledged records that stand before one that their client had sent earlier, in another transaction; kept."""
     return history.once(_overtaken)
 
 
 def _overtaken(history: History) -> DataFrame:
-    earlier = Window.partitionBy("stream").orderBy("sequence").rowsBetween(Window.unboundedPreceding, -1)
-    sends = _sends(history).select("stream", "log", "sequence", "offset", "op")
-    found = sends.withColumn("overtaken", F.max("offset").over(earlier)).where("offset < overtaken")
-    return history.keep(found.drop("sequence"))
+    sends = _sends(history, _outside(history), _STREAM).select(
+        "stream", "log", "sequence", "offset", "op", "transaction"
+    )
+    found = running(sends, "overtaken", "offset", Reduce.MAX, group="stream", order="sequence", bits=history.bits)
+    if history.transactions:
+        unit = Window.partitionBy("stream", "transaction").orderBy("sequence")
+        first = F.first("overtaken").over(unit.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+        found = found.withColumn(
+            "overtaken", F.when(F.col("transaction").isNull(), F.col("overtaken")).otherwise(first)
+        )
+    return history.keep(found.where("offset < overtaken").drop("sequence", "transaction"))
 
 
-def _sends(history: History) -> DataFrame:
-    """Acknowledged records, but for those that were lost: they are reported as lost, and have no place among the others."""
-    sends = history.records.where(f"{ACKNOWLEDGED} and sequence is not null").withColumn("stream", F.expr(_STREAM))
+def inside(history: History) -> DataFrame:
+    """Records of transactions that do not stand right after the one that the same transaction had sent to the log before;
+    kept. overtaken: the highest offset of those before.
+    """
+    return history.once(_inside)
+
+
+def _inside(history: History) -> DataFrame:
+    walk = Window.partitionBy("stream").orderBy("sequence")
+    earlier = walk.rowsBetween(Window.unboundedPreceding, -1)
+    sends = _sends(history, _IN_TRANSACTIONS, _STREAM_OF_TRANSACTION).select(
+        "stream", "log", "sequence", "offset", "op"
+    )
+    return history.keep(
+        sends.withColumns(
+            {
+                "overtaken": F.max("offset").over(earlier),
+                "before_offset": F.lag("offset").over(walk),
+                "before_op": F.lag("op").over(walk),
+            }
+        )
+        .where("offset <> before_offset + 1")
+        .drop("sequence")
+    )
+
+
+def _outside(history: History) -> str:
+    return _TRIED if history.foreign else f"{ACKNOWLEDGED} and sequence is not null"
+
+
+def _sends(history: History, which: str, stream: str) -> DataFrame:
+    """Sent records, but for those that were lost: they are reported as lost, and have no place among the others."""
+    sends = history.records.where(which).withColumn("stream", F.expr(stream))
     gone = missing(history)
     return sends if gone is None else sends.join(gone, ["log", "offset", "v"], "left_anti")
 
 
-def producer_reorders(history: History, suspects: DataFrame) -> DataFrame:
+def reorders(history: History, suspects: DataFrame, *, kind: AnomalyType) -> DataFrame:
     """Each suspect with the record that overtook it by most."""
-    sends = _sends(history)
+    within = kind is INT_NONMONOTONIC_SEND
+    which, stream = (_IN_TRANSACTIONS, _STREAM_OF_TRANSACTION) if within else (_outside(history), _STREAM)
+    sends = _sends(history, which, stream)
     late = sends.join(suspects.select("stream", "op", "overtaken"), ["stream", "op"])
     targets = suspects.selectExpr("stream", "overtaken as offset").distinct()
     firsts = (
@@ -58,10 +115,10 @@ def producer_reorders(history: History, suspects: DataFrame) -> DataFrame:
         .withColumns({"first_ns": F.col("first.invoked_ns"), "first_value": F.col("first.value")})
     )
     pairs = history.known(late.join(firsts, ["stream", "overtaken"]).where("first.sequence < sequence"))
-    binding = F.expr("keeps_order or first.completed_ns < invoked_ns")
+    binding = F.lit(True) if within else F.expr("keeps_order or coalesce(first.completed_ns < invoked_ns, false)")
     return pairs.select(
         *finding(
-            PRODUCER_REORDER,
+            kind,
             text(
                 "{client} sent {first} at {first_when} and {second} at {second_when}, but they stand in {log} the other "
                 "way round, at offsets {first_offset} and {offset}.",
@@ -76,19 +133,61 @@ def producer_reorders(history: History, suspects: DataFrame) -> DataFrame:
             ),
             ops=[F.col("op"), F.col("first.op")],
             since=F.col("first_ns"),
-            until=F.greatest("completed_ns", "first.completed_ns"),
+            until=F.coalesce(F.greatest("completed_ns", "first.completed_ns"), F.col("invoked_ns")),
             offset=F.col("offset"),
             value=F.col("value"),
-            severity=F.when(binding, F.lit(str(PRODUCER_REORDER.severity))).otherwise(F.lit(str(Severity.INFORMATION))),
-            expected=~binding,
+            severity=F.when(binding, F.lit(str(kind.severity))).otherwise(F.lit(str(Severity.INFORMATION))),
+            because=F.when(~binding, F.lit("idempotence=false, and several requests in flight")),
             detail=[F.col("client"), F.col("overtaken").alias("first_offset")],
         )
     )
 
 
-CHECK = Check(
-    kind=PRODUCER_REORDER,
-    engine="spark-sql",
-    needs=Need.ACKNOWLEDGED,
-    searches=(Search(table=overtaken, suspect="true", explain=producer_reorders),),
+def send_skips(history: History, suspects: DataFrame) -> DataFrame:
+    """Such pairs with records of others between them."""
+    found = passed_over(history, suspects.select("log", "offset", "op", "before_offset", "before_op"))
+    sends = history.records.where(SENT).drop("offset")
+    return history.known(sends.join(found, ["log", "op"])).select(
+        *finding(
+            INT_SEND_SKIP,
+            text(
+                "{who} sent two records of one transaction to {log}, and {skipped} records of others stand between them, at "
+                "offsets {before} and {offset}.",
+                who=process("process", "client"),
+                log=log_name(),
+                skipped=F.col("skipped"),
+                before=F.col("before_offset"),
+                offset=F.col("offset"),
+            ),
+            ops=[F.col("op"), F.col("before_op")],
+            since=F.col("invoked_ns"),
+            until=F.coalesce("completed_ns", "invoked_ns"),
+            offset=F.col("offset"),
+            value=F.col("value"),
+        )
+    )
+
+
+def _check(kind: AnomalyType, search: Search, needs: Need = Need.ACKNOWLEDGED) -> Check:
+    return Check(
+        kind=kind, engine="spark-sql", needs=needs, searches=(search,), optional=needs is Need.ANY_TRANSACTIONS
+    )
+
+
+def _reorder(kind: AnomalyType) -> Search:
+    explain = partial(reorders, kind=kind)
+    if kind is INT_NONMONOTONIC_SEND:
+        return Search(table=inside, suspect="offset < overtaken", explain=explain)
+    return Search(table=overtaken, suspect="true", explain=explain)
+
+
+CHECKS = (
+    _check(PRODUCER_REORDER, _reorder(PRODUCER_REORDER)),
+    _check(NONMONOTONIC_SEND, _reorder(NONMONOTONIC_SEND)),
+    _check(INT_NONMONOTONIC_SEND, _reorder(INT_NONMONOTONIC_SEND), Need.ANY_TRANSACTIONS),
+    _check(
+        INT_SEND_SKIP,
+        Search(table=inside, suspect="offset > before_offset + 1", explain=send_skips),
+        Need.ANY_TRANSACTIONS,
+    ),
 )

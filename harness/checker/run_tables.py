@@ -27,7 +27,7 @@ class RunTables:
     ) -> None:
         """`small`: events, metadata and steps, where there are any; `final_bounds`: BOUNDS rows of the final phase."""
         self.runs, self.faults, self.final_bounds = runs, faults, final_bounds
-        self._small = small
+        self.small = small
 
     @cached_property
     def events(self) -> dict[str, list[dict[str, Any]]]:
@@ -43,6 +43,11 @@ class RunTables:
     def steps(self) -> dict[str, list[dict[str, Any]]]:
         """run -> STEPS rows."""
         return self._rows("steps")
+
+    @cached_property
+    def positions(self) -> dict[str, list[dict[str, Any]]]:
+        """run -> POSITIONS rows (workloads/group.py)."""
+        return self._rows("positions")
 
     @cached_property
     def faults_by_run(self) -> dict[str, list[dict[str, Any]]]:
@@ -74,7 +79,7 @@ class RunTables:
         return found | {run: facts.drained_ns for run, facts in self.runs.items() if facts.drained_ns is not None}
 
     def _rows(self, name: str) -> dict[str, list[dict[str, Any]]]:
-        return _by_run(self._small[name].to_pylist()) if name in self._small else {}
+        return _by_run(self.small[name].to_pylist()) if name in self.small else {}
 
 
 def _by_run(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -32,9 +32,12 @@ def log_name() -> Column:
 
 
 def process(number: str, client: str) -> Column:
-    """w1.c0 process 9: the number within its client, as people know it (reports/wording.py)."""
+    """w1.c0 process 9: the number within its client, as people know it (reports/wording.py); process 9 alone in foreign
+    histories, whose clients are processes.
+    """
     within = F.col(number).bitwiseAND(F.lit(PROCESS_MASK))
-    return F.concat(F.col(client), F.lit(" process "), within.cast("string"))
+    both = F.concat(F.col(client), F.lit(" process "), within.cast("string"))
+    return F.when(F.col(client).startswith("process "), F.col(client)).otherwise(both)
 
 
 def seconds(nanoseconds: str) -> Column:

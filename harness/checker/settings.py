@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from harness.checker.anomalies import BY_NAME, STALE_END
+from harness.checker.anomalies import BY_NAME, TYPES
 
-DEFAULT = [name for name in BY_NAME if name != STALE_END.name]
+DEFAULT = [kind.name for kind in TYPES if kind.by_default]
 
 
 class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: list[str] = Field(DEFAULT, description="Anomaly types to look for; all but stale-end-offset by default.")
+    enabled: list[str] = Field(
+        DEFAULT,
+        description="Anomaly types to look for; by default "
+        "all but those that Kafka does not promise, or that only histories of other tools can have.",
+    )
     tolerate: list[str] = Field(
         default_factory=list, description="Anomaly types that are shown but do not make a run invalid."
     )

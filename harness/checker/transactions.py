@@ -5,7 +5,8 @@ A send inside a transaction is acknowledged when its record was written. What th
     fate        by the ops of the transaction                           its acknowledged records
     committed   a commit succeeded                                      must be in the log (loss.py)
     aborted     an abort succeeded, or nobody ever asked to commit it   read_committed must not show them (identity.py)
-    unknown     a commit was sent, and its client never learned more    may be there, all of them or none
+    unknown     a commit was sent, and its client never learned more    may be there, all of them or none; as committed
+                                                                        once somebody read one of them (read_committed)
 
 The checker reads histories with these outcomes in place of the sends' own (`effective`), so that no other check needs to
 know of transactions. Where consumers and the final read are read_uncommitted, records of aborted transactions are theirs
@@ -18,8 +19,8 @@ Source: KIP-98 ("Transactional guarantees"), KIP-890; KAFKA-17754 (a late EndTxn
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ class Transaction:
     begun_ns: int
     ended_ns: int | None  # when it was told
     end_op: int | None  # the commit or abort that says so, else the last one that was sent
+    committing_ns: int | None  # when it was first asked to commit
 
 
 FATES = pa.schema(
@@ -69,8 +71,10 @@ FATES = pa.schema(
         pa.field("transaction_client", pa.string(), nullable=False),
         pa.field("fate", pa.string(), nullable=False),
         pa.field("told", pa.string()),
+        pa.field("begun_ns", pa.int64(), nullable=False),
         pa.field("ended_ns", pa.int64()),
         pa.field("end_op", pa.int64()),
+        pa.field("committing_ns", pa.int64()),
         pa.field("effective", pa.string()),  # outcome of a send that was acknowledged; null: its own
     ]
 )
@@ -111,7 +115,16 @@ def _transaction(run: str, number: int, name: str, ops: list[Mapping[str, Any]])
         begun_ns=ops[0]["invoked_ns"],
         ended_ns=None if told is None else told["completed_ns"],
         end_op=None if last is None else last["op"],
+        committing_ns=min((op["invoked_ns"] for op in ends if op["kind"] == "commit"), default=None),
     )
+
+
+def proven(told: Iterable[Transaction], read: Collection[tuple[str, int]]) -> list[Transaction]:
+    """With those of unknown fate committed of which a record was read (`read`: run and number)."""
+    return [
+        replace(one, fate=Fate.COMMITTED) if one.fate is Fate.UNKNOWN and (one.run, one.transaction) in read else one
+        for one in told
+    ]
 
 
 def fates(found: Iterable[Transaction], facts: Mapping[str, RunFacts]) -> pa.Table:
@@ -129,8 +142,10 @@ def fates(found: Iterable[Transaction], facts: Mapping[str, RunFacts]) -> pa.Tab
                 "transaction_client": one.client,
                 "fate": str(one.fate),
                 "told": one.told,
+                "begun_ns": one.begun_ns,
                 "ended_ns": one.ended_ns,
                 "end_op": one.end_op,
+                "committing_ns": one.committing_ns,
                 "effective": effective,
             }
         )

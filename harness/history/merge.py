@@ -32,10 +32,12 @@ from harness.history.recorder import (
     KINDS,
     OUTCOMES,
     PHASES,
+    POSITIONS_FOUND,
     READS,
     TRANSACTION,
     WRITER_SHIFT,
 )
+from workloads.group import POSITIONS
 from workloads.op import BOUNDS, OPS, RECORDS, OpKind, Outcome
 
 CHUNK_ROWS = 1 << 18
@@ -74,10 +76,10 @@ class _Chunk:
 def merge_writer(files: dict[str, Path], writer: int, identity: Identity | None, emit: Emit) -> Merged:
     """Hand the rows of one writer to `emit(table, batch)`, in op order per table, each batch a fit row group.
 
-    files: "invocations" and, unless the writer died while it made them, "completions", "reads" and "bounds".
+    files: "invocations" and, unless the writer died while it made them, "completions", "reads", "bounds" and "positions".
     """
     merged = Merged()
-    schemas = {"completions": COMPLETIONS, "reads": READS, "bounds": BOUNDS_ASKED}
+    schemas = {"completions": COMPLETIONS, "reads": READS, "bounds": BOUNDS_ASKED, "positions": POSITIONS_FOUND}
     others = {table: _Indexed(files[table], schema, writer) for table, schema in schemas.items() if table in files}
     reader = FrameReader(files["invocations"])
     for chunk in _chunks(reader):
@@ -142,6 +144,12 @@ def _merge_chunk(
         columns |= {name: ops[name].take(places) for name in ("run", "invoked_ns", "completed_ns")}
         columns["phase"] = _coded(_ints(asked["phase"]), PHASES)
         emit("bounds", _batch(BOUNDS, columns))
+    for found in others["positions"].groups(chunk.first, count):
+        places = _places(found, chunk)
+        columns = {
+            name: found[name] if name in found.column_names else ops[name].take(places) for name in POSITIONS.names
+        }
+        emit("positions", _batch(POSITIONS, columns))
 
 
 def _transactions(chunk: _Chunk, ids: pa.Array) -> pa.Array:

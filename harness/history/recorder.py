@@ -6,6 +6,7 @@ process (at most 100 ms of them): the op then counts as unknown, which is true. 
 
     journal/3.invocations   rows of INVOCATION: a frame per call of `invoke*`, written under a lock: op order, no gaps
     journal/3.completions   COMPLETIONS, 3.reads READS, 3.bounds BOUNDS_ASKED: Arrow batches, one each per flush
+    journal/3.positions     POSITIONS_FOUND: an Arrow batch per call, written at once
 
 Op ids are `writer << 40 | counter`: unique in the run without talking to anyone. So are process numbers, `counter * 1000 + writer`,
 which people read: they are in every value and every sentence.
@@ -32,7 +33,7 @@ import pyarrow as pa
 
 from harness.history.frame import FrameFile, FrameKind, Identity, encode
 from workloads.op import OpKind, Outcome, Phase
-from workloads.workload import Reads
+from workloads.workload import Positions, Reads
 
 WRITER_SHIFT = 40
 WRITERS = 1 << 22
@@ -104,6 +105,18 @@ BOUNDS_ASKED = pa.schema(
         ("stable_end", pa.int64()),
     ]
 )
+POSITIONS_FOUND = pa.schema(
+    [
+        _needed("op", pa.int64()),
+        _needed("group", pa.string()),
+        ("protocol", pa.string()),
+        ("member", pa.string()),
+        ("generation", pa.int32()),
+        _needed("topic", pa.string()),
+        _needed("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
 
 
 class RecordingError(Exception):
@@ -132,7 +145,7 @@ class JournalRecorder:
             return FrameFile(journal / f"{writer}.{table}", identity)
 
         self._invocations = file("invocations")
-        self._streams = {table: file(table) for table in ("completions", "reads", "bounds")}
+        self._streams = {table: file(table) for table in ("completions", "reads", "bounds", "positions")}
         self._base = writer << WRITER_SHIFT
         readable = writer < PROCESS_STRIDE  # beyond, numbers as large as op ids
         self._processes = itertools.count(writer, PROCESS_STRIDE) if readable else itertools.count(self._base)
@@ -262,6 +275,19 @@ class JournalRecorder:
         """Of an op that was invoked here; before or after its completion."""
         self._asked.append((op, _PHASE[phase], topic, partition, log_start, log_end, read_to, error, stable_end))
         self._appended(1)
+
+    def positions(self, op: int, found: Positions) -> None:
+        """ValueError when the op was never invoked here, or was completed before, or the columns do not fit."""
+        rows = len(found.offsets)
+        if not rows == len(found.topics) == len(found.partitions):
+            raise ValueError("the columns of positions must be equally long")
+        if op not in self._open:
+            raise ValueError(f"op {op} was never invoked here, or was completed before")
+        of_op = (op, found.group, found.protocol, found.member, found.generation)
+        columns = [*([value] * rows for value in of_op), found.topics, found.partitions, found.offsets]
+        with self._lock:
+            self._raise_failure()
+            self._write_batch("positions", POSITIONS_FOUND, columns if rows else [])
 
     def flush(self) -> None:
         """Everything recorded so far is in the kernel's hands when this returns."""

@@ -29,7 +29,7 @@ from harness.history.tables import MESSAGES_TABLE, ROW_TABLES, TABLES, Table
 
 PARTIAL = "history.partial"
 MERGED = "journal.merged"
-RECORDER_TABLES = ("invocations", "completions", "reads", "bounds")
+RECORDER_TABLES = ("invocations", "completions", "reads", "bounds", "positions")
 _CHOICES_TABLE = "choices"
 _UNIQUE = {"value", "op", "offset", "sequence", "process", "invoked_ns", "completed_ns", "timestamp_ms", "position"}
 _UNIQUE |= {"message", "answers", "correlation", "in_ns", "out_ns"}

@@ -14,6 +14,7 @@ from nemesis.races.step import STEPS
 from nemesis.wire.message import MESSAGES
 from nodes.event import EVENTS
 from nodes.metadata_row import METADATA
+from workloads.group import POSITIONS
 from workloads.op import BOUNDS, OPS, RECORDS
 
 
@@ -28,6 +29,7 @@ class Table:
 OPS_TABLE = Table(name="ops", schema=OPS, order="op")
 RECORDS_TABLE = Table(name="records", schema=RECORDS, order="op")
 BOUNDS_TABLE = Table(name="bounds", schema=BOUNDS, order="op")
+POSITIONS_TABLE = Table(name="positions", schema=POSITIONS, order="op")
 FAULTS_TABLE = Table(name="faults", schema=FAULTS, order="fault", key="fault")
 EVENTS_TABLE = Table(name="events", schema=EVENTS, order="at_ns")
 
@@ -37,4 +39,6 @@ STEPS_TABLE = Table(name="steps", schema=STEPS, order="step", key="step")
 
 # recorded as rows (rows.RowRecorder)
 ROW_TABLES = {table.name: table for table in (FAULTS_TABLE, EVENTS_TABLE, METADATA_TABLE, STEPS_TABLE)}
-TABLES = {table.name: table for table in (OPS_TABLE, RECORDS_TABLE, BOUNDS_TABLE, MESSAGES_TABLE)} | ROW_TABLES
+TABLES = {
+    table.name: table for table in (OPS_TABLE, RECORDS_TABLE, BOUNDS_TABLE, POSITIONS_TABLE, MESSAGES_TABLE)
+} | ROW_TABLES

@@ -8,7 +8,7 @@ Three layers, and what each may know:
 
     pure cores   raft/core.py, partition/, controller        events in, effects out. No asyncio, no environment: time is an argument
     shells       raft/replica.py, broker, server             asyncio coroutines that carry effects out through an Environment
-    environments real sockets and files | simulation/        implement the protocols below
+    environments process/ (the real world) | simulation/     implement the protocols below
 
 Shells are coroutines in both worlds: the simulation is an asyncio event loop whose time is simulated. They wait with `clock.sleep_until`
 and `Clock.call_at`, not with `asyncio.sleep`, because nodes may have clocks that drift apart. A simulated kill -9 drops a node's

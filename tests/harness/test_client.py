@@ -75,6 +75,20 @@ def test_it_records_until_it_is_told_to_stop(run: Run, plugins: Path) -> None:
     assert {row["client"] for row in open_run(run.path).table("ops").to_pylist()} == {"w1.p0"}
 
 
+def test_the_life_after_a_kill_is_another_client_with_choices_of_its_own(run: Run, plugins: Path) -> None:
+    first = start(run, plugins)
+    until_it_works(first)
+    first.kill()
+    first.communicate()
+    end(start(run, plugins, deadline_s=0.3, life=1, writer=2))
+    finish(run.path)
+    assert list(recorded_choices(run.path)) == [("client/w1/main/producer", 0), ("client/w1/mainr1/producer", 0)]
+    ops = open_run(run.path).table("ops").to_pylist()
+    assert {row["client"] for row in ops} == {"w1.p0", "w1r1.p0"}
+    processes = [{row["process"] for row in ops if row["client"] == client} for client in ("w1.p0", "w1r1.p0")]
+    assert not processes[0] & processes[1]
+
+
 def test_the_same_seed_sends_to_the_same_partitions(run: Run, plugins: Path, tmp_path: Path) -> None:
     other, replay = Run(tmp_path / "other"), Run(tmp_path / "replay")
     for each, changes in ((run, {}), (other, {}), (replay, {"seed": 8, "replay": str(run.path)})):

@@ -33,6 +33,8 @@ class FakeNode:
         self.files[path] = content
 
     async def start(self, command: Command) -> None:
+        if self.killed:
+            self.ended = asyncio.get_running_loop().create_future()
         self.command = command
         if self.starts:
             self.said.put_nowait('{"started": {"client": "w", "phase": "main", "at_ns": 1}}')
@@ -49,6 +51,8 @@ class FakeNode:
 
     async def kill(self) -> None:
         self.killed = True
+        if not self.ended.done():
+            self.ended.set_result(Gone(-9))
 
 
 def group_of(nodes: dict[str, FakeNode], heard: list[dict[str, int]]) -> ClientGroup:
@@ -102,6 +106,42 @@ def test_a_client_that_dies_is_told_with_its_last_words() -> None:
     asyncio.run(scenario())
 
 
+def test_a_client_that_is_killed_on_purpose_is_followed_by_another() -> None:
+    async def scenario() -> None:
+        nodes, heard = {"w1": FakeNode(), "w2": FakeNode()}, list[dict[str, int]]()
+        group = group_of(nodes, heard)
+        group.again = lambda name: {"phase": "main", "client": name, "life": 1}
+        await group.start()
+        death = asyncio.create_task(group.first_exit())
+        nodes["w1"].said.put_nowait('{"progress": {"acknowledged": 5}, "at_ns": 1}')
+        await heard_until(heard, 1)
+        await group.kill("w1")
+        await group.start_again("w1")
+        assert json.loads(nodes["w1"].files["etc/client-main.json"])["life"] == 1
+        nodes["w1"].said.put_nowait('{"progress": {"acknowledged": 2}, "at_ns": 2}')
+        await heard_until(heard, 2)
+        assert heard[-1] == {"acknowledged": 7}
+        assert not death.done()
+        nodes["w1"].ended.set_result(Gone(3))  # of the new one nobody asked
+        with pytest.raises(ClientDied, match="client w1 ended with code 3"):
+            await death
+        await group.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_nobody_killed_is_not_started_again() -> None:
+    async def scenario() -> None:
+        group = group_of({"w1": FakeNode()}, [])
+        group.again = lambda name: {"phase": "main"}
+        await group.start()
+        with pytest.raises(ClientDied, match="was not killed"):
+            await group.start_again("w1")
+        await group.stop()
+
+    asyncio.run(scenario())
+
+
 def test_stop_tells_of_a_client_that_ended_badly() -> None:
     async def scenario() -> None:
         nodes = {"w1": FakeNode()}
@@ -133,6 +173,22 @@ def test_a_final_reader_that_does_not_end_is_killed() -> None:
         with pytest.raises(ClientDied, match="did not end within"):
             await group.finish(deadline=0.05)
         assert nodes["w1"].killed
+
+    asyncio.run(scenario())
+
+
+def test_a_final_reader_that_is_done_before_another_has_begun_is_no_death() -> None:
+    async def scenario() -> None:
+        nodes = {"w1": FakeNode(), "w2": FakeNode()}
+        nodes["w1"].starts = False
+        nodes["w2"].ended.set_result(Gone(0))
+        starting = asyncio.create_task(group_of(nodes, []).start())
+        async with asyncio.timeout(10):
+            while not nodes["w2"].said.empty() or "w1" not in str(nodes["w1"].files):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0)
+        assert not starting.done()
+        nodes["w1"].said.put_nowait('{"started": {"client": "w1", "phase": "final", "at_ns": 1}}')
+        await asyncio.wait_for(starting, 10)
 
     asyncio.run(scenario())
 

@@ -325,14 +325,17 @@ class FakeCluster:
         await asyncio.sleep(0.01)
         return isinstance(self.nodes[name].process, Running)
 
+    def _machine(self, name: str) -> FakeNode:
+        return self.nodes[name] if name in self.nodes else self.clients[name]
+
     async def start(self, name: str) -> None:
         self.ended.discard(name)
-        await self.nodes[name].start(SERVER)
+        await self._machine(name).start(SERVER)
         self.settle()
 
     async def kill(self, name: str) -> None:
         self.ended.add(name)
-        await self.nodes[name].kill()
+        await self._machine(name).kill()
         self.settle()
 
     async def stop(self, name: str, *, timeout: float) -> int | None:
@@ -342,11 +345,11 @@ class FakeCluster:
         return code
 
     async def pause(self, name: str) -> None:
-        await self.nodes[name].pause()
+        await self._machine(name).pause()
         self.settle()
 
     async def resume(self, name: str) -> None:
-        await self.nodes[name].resume()
+        await self._machine(name).resume()
         self.settle()
 
     async def reformat(self, name: str, *, keep_meta: bool, keep_directory_id: bool) -> None:

@@ -33,6 +33,48 @@ def test_a_process_is_broken_and_comes_back(kind: str, target: str) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("kind", ["kill", "pause"])
+def test_a_client_is_broken_and_comes_back_although_it_has_no_protocol(kind: str) -> None:
+    async def scenario() -> None:
+        on = FakeCluster(topology(clients=2))
+        for client in on.clients.values():
+            client.process = Running()
+        fault = make(kind, "all clients", on)
+        await fault.prepare(on)
+        proof = await fault.inject(on)
+        assert [await client.state() for client in on.clients.values()] == [EFFECT[kind]] * 2
+        assert proof.sentence == f"w1, w2 are {'gone by SIGKILL' if kind == 'kill' else 'stopped by SIGSTOP'}"
+        assert fault.undo() == ([] if kind == "kill" else [{"do": "resume", "node": name} for name in ("w1", "w2")])
+        await fault.heal(on)
+        assert [await client.state() for client in on.clients.values()] == [Running()] * 2
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("kind", "broken", "mended"), [("kill", "kill", "start"), ("pause", "pause", "resume")])
+def test_nothing_is_proved_of_a_client_that_was_not_touched(
+    kind: str, broken: str, mended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(name: str) -> None:
+        return None
+
+    async def scenario() -> None:
+        on = FakeCluster(topology())
+        on.clients["w1"].process = Running()
+        fault = make(kind, "w1", on)
+        await fault.prepare(on)
+        with monkeypatch.context() as without:
+            without.setattr(on, broken, nothing)
+            with pytest.raises(Unproved, match="w1 is running"):
+                await fault.inject(on)
+        await fault.inject(on)
+        monkeypatch.setattr(on, mended, nothing)
+        with pytest.raises(Unproved, match="w1"):
+            await fault.heal(on)
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("kind", "verb", "seen"),
     [("kill", "kill", "is running, not killed"), ("restart", "stop", "is running"), ("pause", "pause", "is running")],
@@ -120,6 +162,8 @@ def test_what_cannot_be_killed_or_paused_is_refused() -> None:
     async def scenario() -> None:
         on = FakeCluster(topology())
         with pytest.raises(Refused, match="w1 is a client"):
+            await make("restart", "w1", on).prepare(on)
+        with pytest.raises(Refused, match="w1 is not running"):
             await make("kill", "w1", on).prepare(on)
         await on.kill("b1")
         with pytest.raises(Refused, match=r"b1 is gone \(signal 9\)"):

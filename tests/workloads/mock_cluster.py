@@ -12,7 +12,8 @@ from pathlib import Path
 
 import confluent_kafka
 
-PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
+PRODUCE, FETCH, LIST_OFFSETS, OFFSET_COMMIT = 0, 1, 2, 8
+INIT_PRODUCER_ID, END_TXN = 22, 26
 _PRODUCER = 0
 
 
@@ -41,6 +42,7 @@ def _library() -> ctypes.CDLL:
         ("rd_kafka_mock_broker_set_down", number, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_up", number, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_rtt", number, [pointer, ctypes.c_int32, number]),
+        ("rd_kafka_mock_group_initial_rebalance_delay_ms", None, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_start_request_tracking", None, [pointer]),
         ("rd_kafka_mock_get_requests", ctypes.POINTER(pointer), [pointer, ctypes.POINTER(ctypes.c_size_t)]),
         ("rd_kafka_mock_request_api_key", ctypes.c_int16, [pointer]),
@@ -89,6 +91,10 @@ class MockCluster:
 
     def answer_as_usual(self, api_key: int) -> None:
         self._library.rd_kafka_mock_clear_request_errors(self._cluster, api_key)
+
+    def quick_groups(self) -> None:
+        """A new group waits a moment for members, not three seconds."""
+        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 100)
 
     def down(self, broker: int) -> None:
         self._library.rd_kafka_mock_broker_set_down(self._cluster, broker)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workloads.op import OpKind, Outcome, Phase
-from workloads.workload import ClientContext, Reads, TopicFacts
+from workloads.workload import ClientContext, Positions, Reads, TopicFacts
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Invoked:
     timestamp_ms: int | None = None
     reads: Reads | None = None
     transaction: int | None = None
+    positions: Positions | None = None
 
 
 @dataclass
@@ -145,6 +146,12 @@ class MemoryRecorder:
     def bounds(self, op: int, **row: Any) -> None:
         with self.changed:
             self.spans.append(BoundsRow(op, **row))
+            self.changed.notify_all()
+
+    def positions(self, op: int, found: Positions) -> None:
+        with self.changed:
+            assert self.ops[op].outcome is None, f"positions of op {op}, which is over"
+            self.ops[op].positions = found
             self.changed.notify_all()
 
     def flush(self) -> None: ...

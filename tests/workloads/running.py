@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from tests.workloads.recording import MemoryRecorder
 from workloads.log import LogWorkload
 from workloads.op import OpKind, Outcome
-from workloads.workload import ClientContext
+from workloads.workload import ClientContext, Workload
 
 ONE_BY_ONE = {"producers": 1, "consumers": 0, "in_flight": 1}
 UNSAFE = {"idempotence": False, "retries": 0}
 
 
 @contextmanager
-def running(given: ClientContext) -> Iterator[None]:
+def running(given: ClientContext, workload: type[Workload] = LogWorkload) -> Iterator[None]:
     """The workload in a thread of its own while the body runs; its exception comes out here."""
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            LogWorkload().run(given)
+            workload().run(given)
         except BaseException as failure:  # noqa: BLE001 - raised in the test's thread
             failures.append(failure)
 

@@ -2,7 +2,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from workloads.op import Outcome
-from workloads.outcomes import TABLE, error_name, outcome_of_send
+from workloads.outcomes import COMMITS, TABLE, error_name, outcome_of_commit, outcome_of_send
 
 FAIL, INFO = Outcome.FAIL, Outcome.INFO
 
@@ -64,7 +64,7 @@ def test_the_table_and_its_tests_name_the_same_errors_once():
 
 
 def test_every_row_gives_its_reason():
-    assert all(len(row.reason) > 10 for row in TABLE)
+    assert all(len(row.reason) > 10 for row in (*TABLE, *COMMITS))
 
 
 def test_what_is_not_in_the_table_is_unknown():
@@ -98,4 +98,47 @@ def test_errors_have_kafkas_names(code, name):
 
 def test_every_name_of_the_table_can_come_out_of_the_client():
     known = {error_name(KafkaError(code)) for code in range(-200, 130)}
-    assert {row.error for row in TABLE} <= known | {"FENCED_LEADER_EPOCH"}
+    assert {row.error for row in (*TABLE, *COMMITS)} <= known | {"FENCED_LEADER_EPOCH"}
+
+
+COMMITS_REFUSED = {
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+    "REBALANCE_IN_PROGRESS",
+    "FENCED_INSTANCE_ID",
+    "FENCED_MEMBER_EPOCH",
+    "STALE_MEMBER_EPOCH",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "GROUP_ID_NOT_FOUND",
+    "INVALID_GROUP_ID",
+    "GROUP_AUTHORIZATION_FAILED",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "OFFSET_METADATA_TOO_LARGE",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "INVALID_TXN_STATE",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "_FENCED",
+    "_NO_OFFSET",
+    "_STATE",
+}
+
+
+@pytest.mark.parametrize("row", COMMITS, ids=lambda row: row.error)
+def test_only_a_refusal_of_the_only_attempt_to_commit_is_a_failure(row):
+    refused = row.error in COMMITS_REFUSED
+    assert outcome_of_commit(row.error, latency_s=0.004, retry_backoff_s=0.1) == (Outcome.FAIL if refused else INFO)
+    assert outcome_of_commit(row.error, latency_s=0.4, retry_backoff_s=0.1) == INFO
+
+
+def test_who_was_fenced_before_it_asked_is_refused_however_long_that_took():
+    assert outcome_of_commit("_FENCED", latency_s=9, retry_backoff_s=0.1, fenced_before=True) == Outcome.FAIL
+    assert outcome_of_commit("_TIMED_OUT", latency_s=9, retry_backoff_s=0.1, fenced_before=True) == INFO
+    assert outcome_of_commit("_FENCED", latency_s=9, retry_backoff_s=0.1) == INFO
+
+
+def test_a_commit_of_no_known_error_happened_or_not():
+    assert outcome_of_commit(None, latency_s=9, retry_backoff_s=0.1) == Outcome.OK
+    assert outcome_of_commit("SOME_ERROR_OF_THE_FUTURE", latency_s=0.001, retry_backoff_s=0.1) == INFO
+    assert len({row.error for row in COMMITS}) == len(COMMITS)

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from workloads.settings import Settings
+from workloads.settings import GroupSettings, Settings, TransactionSettings
 
 
 def test_the_defaults_are_safe():
@@ -9,8 +9,10 @@ def test_the_defaults_are_safe():
     assert (settings.acks, settings.idempotence) == ("all", True)
 
 
-def test_every_setting_has_a_description_and_a_default():
-    for name, field in Settings.model_fields.items():
+@pytest.mark.parametrize("settings", [Settings, GroupSettings, TransactionSettings])
+def test_every_setting_has_a_description_and_a_default(settings):
+    settings()
+    for name, field in settings.model_fields.items():
         assert field.description, name
         assert not field.is_required(), name
 
@@ -46,3 +48,24 @@ def test_nonsense_is_refused_with_a_reason(given, complaint):
 @pytest.mark.parametrize(("given", "meant"), [(1, "1"), (0, "0"), (-1, "all"), ("-1", "all"), ("all", "all")])
 def test_acks_may_be_given_as_a_number(given, meant):
     assert Settings(acks=given, idempotence=False).acks == meant
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "complaint"),
+    [
+        (GroupSettings, {"stay_ms": [900, 100]}, "900 is more than 100"),
+        (GroupSettings, {"assignor": "sticky"}, "assignor"),
+        (GroupSettings, {"consumer_config": {"enable.auto.commit": True}}, "records what it commits"),
+        (GroupSettings, {"acks": "1"}, "idempotence needs acks: all"),
+        (TransactionSettings, {"acks": "1"}, "acks"),
+        (TransactionSettings, {"idempotence": False}, "idempotence"),
+        (TransactionSettings, {"aborts": 1.1}, "aborts"),
+        (TransactionSettings, {"delivery_timeout_ms": 20_000}, "may not be more than transaction_timeout_ms"),
+        (TransactionSettings, {"requests_in_flight": 6}, "at most 5 requests in flight"),
+        (TransactionSettings, {"consumer_config": {"enable.auto.commit": True}}, "records what it commits"),
+        (TransactionSettings, {"producer_config": {"transaction.timeout.ms": 1}}, "use `transaction_timeout_ms`"),
+    ],
+)
+def test_other_workloads_refuse_nonsense_too(settings, given, complaint):
+    with pytest.raises(ValidationError, match=complaint):
+        settings(**given)

@@ -30,6 +30,7 @@ from harness.checker.linearizability.operations import (
     UNSEEN,
     WRITE,
     Int64s,
+    Lists,
     Operations,
 )
 from harness.checker.linearizability.states import Tree, rehash, walk
@@ -155,7 +156,8 @@ def _name_twins(ops: Int64s, lost: Int64s) -> None:
 def _tree(operations: Operations, with_lists: bool) -> Tree:
     room = 64 + len(operations.lists.symbols) + len(operations) if with_lists else 1
     nodes, nothing = np.zeros((room, 3), np.int64), np.empty(0, np.int64)
-    return rehashed(Tree(nodes, nothing, np.ones(1, np.int64), nothing, operations.lists))
+    lists = Lists(*(np.array(column, np.int64) for column in operations.lists))  # one type for kernels: writable
+    return rehashed(Tree(nodes, nothing, np.ones(1, np.int64), nothing, lists))
 
 
 def _node(tree: Tree, number: int) -> int:

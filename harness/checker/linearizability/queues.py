@@ -1,14 +1,18 @@
-"""FIFO queues whose values are unique and whose dequeues all returned one: exact, O(n log n).
+"""FIFO queues whose values are unique and whose dequeues all were answered: exact, O(n log n).
 
 What was enqueued first must be dequeued first. With unique values each dequeue names its enqueue, and everything that
 can be wrong is wrong between at most two values (Bouajjani, Emmi, Enea and Hamza, 2015):
 
     a value is dequeued that nobody enqueued, or twice, or before its enqueue was invoked;
     a was enqueued before b (completed before b's enqueue was invoked), yet b's dequeue had completed before a's was
-    invoked, or a was never dequeued.
+    invoked, or a was never dequeued;
 
-An enqueue of unknown outcome that nobody dequeued is left out. Dequeues that found nothing, or whose answer nobody
-saw, are refused.
+and a dequeue that found nothing contradicts values that, one after the other, were in the queue all the while: each is
+there for sure after its enqueue completed and before its dequeue was invoked.
+
+    enqueue 1 [0, 1]   enqueue 2 [3, 4]   dequeue 1 [6, 7]      empty [2, 9]      1 is there in (1, 6), 2 from 4 on
+
+An enqueue of unknown outcome that nobody dequeued is left out. Dequeues whose answer nobody saw are refused.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import numpy as np
 from harness.checker.linearizability.log import NEVER, OPEN
 from harness.checker.linearizability.operations import (
     DEQUEUE,
+    EMPTY,
     ENQUEUE,
     NIL,
     UNSEEN,
@@ -33,8 +38,8 @@ ENGINE = "queue-sweep"
 
 
 def fifo_queue(operations: Operations, initial: int = NIL) -> Answer | Refused:
-    if not operations.only(ENQUEUE, DEQUEUE):
-        return Refused(ENGINE, "every operation enqueues or dequeues a value")
+    if not operations.only(ENQUEUE, DEQUEUE, EMPTY):
+        return Refused(ENGINE, "every operation enqueues a value or dequeues")
     if initial != NIL:
         return Refused(ENGINE, "the queue is empty at first")
     enqueues = np.flatnonzero(operations.kind == ENQUEUE)
@@ -63,7 +68,8 @@ def fifo_queue(operations: Operations, initial: int = NIL) -> Answer | Refused:
     if len(early):
         pair = int(enqueue[where[early[0]]]), int(dequeues[early[0]])
         return illegal(ENGINE, f"dequeue #{pair[1]} had completed before enqueue #{pair[0]} was invoked", *pair)
-    return _overtaken(operations, enqueue[:-1], dequeue)
+    found = _overtaken(operations, enqueue[:-1], dequeue)
+    return found if found.verdict == "illegal" else _never_empty(operations, enqueue[:-1], dequeue)
 
 
 def _overtaken(operations: Operations, enqueue: Int64s, dequeue: Int64s) -> Answer:
@@ -88,3 +94,41 @@ def _overtaken(operations: Operations, enqueue: Int64s, dequeue: Int64s) -> Answ
         f"#{dequeue[second]} took the second one {left}"
     )
     return illegal(ENGINE, sentence, enqueue[first], enqueue[second], dequeue[second], dequeue[first])
+
+
+def _never_empty(operations: Operations, enqueue: Int64s, dequeue: Int64s) -> Answer:
+    """As `_overtaken`."""
+    empties = np.flatnonzero((operations.kind == EMPTY) & operations.certain)
+    since = operations.completed[enqueue]
+    until = np.where(dequeue >= 0, operations.invoked[dequeue], OPEN)
+    there = np.flatnonzero(since < until)
+    there = there[np.argsort(since[there], kind="stable")]
+    if not len(empties) or not len(there):
+        return legal(ENGINE)
+    reach = np.maximum.accumulate(until[there])
+    begins = np.flatnonzero(np.concatenate(([True], since[there][1:] >= reach[:-1])))  # of stretches without a gap
+    ends = reach[np.append(begins[1:], len(there)) - 1]
+    stretch = np.searchsorted(since[there][begins], operations.invoked[empties], side="left") - 1
+    lasts = (ends[stretch] > operations.completed[empties]) | (ends[stretch] == OPEN)
+    wrong = np.flatnonzero((stretch >= 0) & lasts)
+    if not len(wrong):
+        return legal(ENGINE)
+    empty, first = int(empties[wrong[0]]), int(begins[stretch[wrong[0]]])
+    values = _cover(there[first:], since, until, int(operations.invoked[empty]), int(operations.completed[empty]))
+    rows = [int(row) for value in values for row in (enqueue[value], dequeue[value])]
+    return illegal(ENGINE, f"dequeue #{empty} found nothing, but the queue was never empty meanwhile", empty, *rows)
+
+
+def _cover(values: Int64s, since: Int64s, until: Int64s, invoked: int, completed: int) -> list[int]:
+    """The fewest values that are there from before `invoked` to after `completed`, by when they came."""
+    found: list[int] = []
+    bound, best = invoked, -1
+    for value in values.tolist():
+        if since[value] >= bound:
+            found.append(best)
+            bound = int(until[best])
+            if bound > completed or bound == OPEN:
+                return found
+        if best < 0 or until[value] > until[best]:
+            best = value
+    return [*found, best]

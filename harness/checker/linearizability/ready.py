@@ -2,7 +2,7 @@
 
     python -m harness.checker.linearizability.ready
 
-The judge's process does it in a thread while its JVM starts, beside the workload of a run. A kernel has one signature
+Set-up does it; the judge's process does it in a thread while its JVM starts, beside the workload of a run. A kernel has one signature
 whatever the object, so one small history through each engine that has kernels compiles all of them.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.checker.linearizability.decide import decide
-from harness.checker.linearizability.operations import INSERT, NIL, READ, WRITE, Operations, lists_of
+from harness.checker.linearizability.operations import ADD, INSERT, NIL, READ, WRITE, Operations, lists_of
 
 _HISTORIES = (
     ("register", WRITE, (1, 2, 3)),  # zones: unique values
@@ -23,6 +23,21 @@ _HISTORIES = (
 def compile_kernels() -> None:
     for model, kind, arguments in _HISTORIES:
         decide(model, _history(kind, arguments))
+    decide("counter", _sums())
+
+
+def _sums() -> Operations:
+    """All at once: more configurations than a table has at first, so that it grows."""
+    count = 8
+    return Operations(
+        kind=np.full(count, ADD, np.int64),
+        argument=2 ** np.arange(count),
+        expected=np.full(count, NIL, np.int64),
+        result=np.full(count, NIL, np.int64),
+        invoked=np.zeros(count, np.int64),
+        completed=np.ones(count, np.int64),
+        certain=np.ones(count, np.bool_),
+    )
 
 
 def _history(kind: int, arguments: tuple[int, ...]) -> Operations:

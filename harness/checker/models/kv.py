@@ -31,7 +31,7 @@ def _build(rows: Rows, operations: Sequence[Operation], question: Question) -> N
         _build_text(rows, operations, initial)
         return
     rows.initial = rows.values.number(initial)
-    for operation in operations:
+    for operation in happened(operations):
         add_to_register(rows, _without_empty(operation) if question.initial is ABSENT else operation)
 
 

@@ -4,8 +4,9 @@
 
 The register begins with nil, unless told otherwise. An ok read of nil found nil.
 
-A compare-and-set that failed tells that the value was another one, as Porcupine has it; but when it failed with an
-`:error` that does not say so (no leader, connection refused), it only did not happen, as Knossos has it. A failed one
+A compare-and-set that failed tells that the value was another one, as Porcupine has it. It only did not happen, as
+Knossos has it, when it failed with an `:error` that says something else (no leader, connection refused), or without one
+in a history whose reads or writes fail without one, too: a database that is down fails everything alike. A failed one
 that says what it found (`:witness`) is a read of that.
 """
 
@@ -30,16 +31,18 @@ _NO_WITNESS = object()
 
 def build(rows: Rows, operations: Sequence[Operation], question: Question) -> None:
     rows.initial = rows.values.number(None if question.initial is ABSENT else question.initial)
+    down = any(o.outcome is Outcome.FAIL and o.f != "cas" and o.error is None for o in operations)
     for operation in operations:
-        add(rows, operation)
+        if operation.outcome is not Outcome.FAIL:
+            add(rows, operation)
+        elif operation.f == "cas":
+            _add_failed(rows, operation, tells_without_error=not down)
 
 
 def add(rows: Rows, operation: Operation) -> None:
+    """One that did not fail."""
     number = rows.values.number
-    if operation.outcome is Outcome.FAIL:
-        if operation.f == "cas":
-            _add_failed(rows, operation)
-    elif operation.f == "cas":
+    if operation.f == "cas":
         expected, new = _pair(operation)
         rows.add(operation, CAS, argument=number(new), expected=number(expected))
     elif operation.f in ("write", "put"):
@@ -48,12 +51,12 @@ def add(rows: Rows, operation: Operation) -> None:
         rows.add(operation, READ, result=number(operation.result))
 
 
-def _add_failed(rows: Rows, operation: Operation) -> None:
-    completion = operation.completion
+def _add_failed(rows: Rows, operation: Operation, *, tells_without_error: bool) -> None:
+    completion, error = operation.completion, operation.error
     witness = _NO_WITNESS if completion is None else completion.more.get("witness", _NO_WITNESS)
     if witness is not _NO_WITNESS:
         rows.add(operation, READ, result=rows.values.number(witness))
-    elif operation.error is None or _OTHER_VALUE.search(str(operation.error)):
+    elif tells_without_error if error is None else _OTHER_VALUE.search(str(error)):
         rows.add(operation, CAS_FAILED, expected=rows.values.number(_pair(operation)[0]))
 
 
@@ -65,7 +68,9 @@ def _pair(operation: Operation) -> tuple[Any, Any]:
 
 
 def _is_register(history: Paired) -> bool:
-    return bool(history.operations)
+    """What is only read, and holds many things, is more likely a bank, or keys of their own."""
+    written = any(operation.f == "write" for operation in history.operations)
+    return written or not any(isinstance(operation.result, (tuple, dict)) for operation in history.operations)
 
 
 def _has_cas(history: Paired) -> bool:

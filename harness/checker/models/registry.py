@@ -25,6 +25,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "epoch": ("epoch", "EPOCH"),
     "list-append": ("transactions", "LIST_APPEND"),
     "rw-register": ("transactions", "RW_REGISTER"),
+    "kafka": ("kafka", "KAFKA"),
     "set-full": ("jepsen_rules", "SET_FULL"),
     "final-set": ("jepsen_rules", "FINAL_SET"),
     "total-queue": ("jepsen_rules", "TOTAL_QUEUE"),
@@ -35,6 +36,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
 }  # name -> (module of this package, its constant)
 _TOOLS = ("knossos-", "jepsen-", "elle-")  # as elle-cli prefixes the same names
 _JEPSENS_OWN = {"jepsen-set": "final-set", "jepsen-counter": "counter-bounds"}  # where ours ask for linearizability
+_YIELDS = {"long-fork": {"list-append", "rw-register"}}  # fits what these judge as well; theirs is the wider question
 
 
 class NoModel(ValueError):
@@ -60,12 +62,14 @@ def model_named(name: str) -> Model:
 
 def model_for(history: Paired) -> Model:
     """The one that fits. NoModel."""
-    fitting = [model for model in map(model_named, MODELS) if model.fits(history)]
+    fits = [model for model in map(model_named, MODELS) if model.fits(history)]
+    names = {model.name for model in fits}
+    fitting = [model for model in fits if not _YIELDS.get(model.name, set()) & names]
     if len(fitting) == 1:
         return fitting[0]
     functions = ", ".join(sorted({operation.f for operation in history.operations})[:10])
     if not fitting:
         known = ", ".join(MODELS)
         raise NoModel(f"no model fits ops that are {functions}; name one with --model: {known}")
-    names = " or ".join(model.name for model in fitting)
-    raise NoModel(f"ops that are {functions} may be judged as {names}: name one with --model")
+    candidates = " or ".join(model.name for model in fitting)
+    raise NoModel(f"ops that are {functions} may be judged as {candidates}: name one with --model")

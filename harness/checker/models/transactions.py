@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from harness.checker.models.model import ABSENT, Found, Judgement, Question, verdict_of
 from harness.checker.serializability.consistency import forbidden
 from harness.checker.serializability.decide import decide
 from harness.checker.serializability.findings import Finding
 from harness.checker.serializability.history import FUNCTIONS, OK, NotATransaction, columns, looks_like
+from harness.checker.serializability.kernels import first_return
 from harness.checker.serializability.lists import APPEND, Lists
 from harness.checker.serializability.registers import WRITE, Registers
-from harness.history.formats.pairing import Paired
+from harness.history.formats.pairing import Operation, Paired
 from reports.verdict import Validity
+from workloads.op import Outcome
 
 ENGINE = "dependency-graph"
 BAD_HISTORY = "bad-history"
@@ -77,3 +81,20 @@ def _bad(sentence: str, index: int, count: int = 1) -> Judgement:
 
 LIST_APPEND = Transactional("list-append", APPEND)
 RW_REGISTER = Transactional("rw-register", WRITE)
+
+
+def prepare() -> None:
+    """Compile the kernels, or load them compiled: seconds the first time, for whoever sets up or has time to spare."""
+    reads = (("r", "x", None), ("r", "y", None))
+    for model, empty, first in ((LIST_APPEND, (), (1,)), (RW_REGISTER, None, 1)):
+        writes = tuple((model.write, key, 1) for key in ("x", "y"))
+        torn = (("r", "x", first), ("r", "y", empty))
+        skewed = ((model.write, "z", 1), ("r", "v", empty)), ((model.write, "v", 1), ("r", "z", empty))
+        done = [(writes, writes), (reads, torn), *((micros, micros) for micros in skewed)]
+        operations = [
+            Operation(row, row, "txn", asked, result, None, row, 9 + row, Outcome.OK, None, None, None)
+            for row, (asked, result) in enumerate(done)
+        ]
+        model.judge(Paired(operations=operations), Question())
+    node, nowhere = np.zeros(1, np.int32), np.empty(0, np.int32)
+    first_return(np.zeros(2, np.int64), nowhere, node, node, node, node)  # only large histories need it

@@ -213,8 +213,8 @@ _NO_PATH = _Path(NEVER, [])
 class _Budget:
     """Edges that searches may still look at."""
 
-    def __init__(self, left: int = _EDGES) -> None:
-        self.left = left
+    def __init__(self, left: int | None = None) -> None:
+        self.left = _EDGES if left is None else left
 
     @property
     def spent(self) -> bool:

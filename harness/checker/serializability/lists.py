@@ -214,6 +214,7 @@ class Lists:
         agreed = sizes[self._read_key] - 1
         self._exact = others <= agreed
         self._read_version = self._base[self._read_key] + np.minimum(others, agreed)
+        self._by_version = np.argsort(self._read_version, kind="stable")
 
     def _happened(self) -> Bools:
         """What succeeded, and what is of unknown outcome and was seen."""
@@ -233,11 +234,14 @@ class Lists:
             if nobody:
                 what = f"{self._name(key.longest_row)} read {said(nobody[0])} from {said(key.name)}"
                 self.findings.add("phantom-value", [key.longest_row], f"{what}, which nobody appended", len(nobody))
-        aborted = {number for number, key in enumerate(self._keys) if any(e not in key.writers for e in key.aborted)}
+        aborted = {number for number, key in enumerate(self._keys) if key.aborted and self._shows_aborted(key)}
         if aborted:
             self._aborted_reads(aborted)
         self._intermediate_reads()
         self._lost_updates()
+
+    def _shows_aborted(self, key: _Key) -> bool:
+        return not key.settled or any(e in key.aborted and e not in key.writers for e in key.longest)
 
     def _dirty_update(self, key: _Key) -> None:
         failed = next((e for e in key.longest if e in key.aborted and e not in key.writers), None)
@@ -309,7 +313,7 @@ class Lists:
             saw = (place > 0) & (key[before] == self._read_key)
             edges.extend(self._writer[before[saw]], self._read_row[saw], WR, before[saw])
             after = known[np.minimum(place, len(known) - 1)]
-            missed = (place < len(known)) & (key[after] == self._read_key) & self._exact
+            missed = (place < len(known)) & (key[after] == self._read_key)
             edges.extend(self._read_row[missed], self._writer[after[missed]], RW, after[missed])
         for number, targets in self._unread():
             self._tail(edges, number, targets)
@@ -326,17 +330,15 @@ class Lists:
                 yield number, rows
 
     def _tail(self, edges: Edges, number: int, targets: list[int]) -> None:
-        if not hasattr(self, "_by_version"):
-            self._by_version = np.argsort(self._read_version, kind="stable")
-            self._sorted_version = self._read_version[self._by_version]
-        last = int(self._base[number + 1]) - 1
-        begin, end = np.searchsorted(self._sorted_version, (last, last + 1))
-        readers = self._by_version[begin:end]
-        sources = [(row, RW) for row in np.unique(self._read_row[readers[self._exact[readers]]]).tolist()]
+        """From the last one that is known to have appended what was read, and from who saw no known one after that."""
         writers = self._slice(number)
-        writers = writers[writers >= 0]
-        if len(writers):
-            sources.append((int(writers[-1]), WW))
+        known = np.flatnonzero(writers >= 0)
+        last = int(known[-1]) + 1 if len(known) else 0  # elements of its version
+        versions = (self._base[number] + last, self._base[number + 1])
+        begin, end = np.searchsorted(self._read_version, versions, sorter=self._by_version)
+        sources = [(row, RW) for row in np.unique(self._read_row[self._by_version[begin:end]]).tolist()]
+        if len(known):
+            sources.append((int(writers[known[-1]]), WW))
         edges.fan(sources, targets, -1 - number)
 
     def words(self, source: int, target: int, kind: int, item: int) -> str:
@@ -344,11 +346,11 @@ class Lists:
         if item < 0:
             key = self._keys[-1 - item]
             element = next(e for e, row in key.writers.items() if row == target and e not in key.longest)
-            before = key.longest[-1] if key.longest else None
+            earlier = key.longest
         else:
             key, element = self._element(item)
-            place = item - int(self._base[self._key_of(item)]) - 1
-            before = next((e for e in key.longest[:place][::-1] if key.writers.get(e) == source), None)
+            earlier = key.longest[: item - int(self._base[self._key_of(item)]) - 1]
+        before = next((e for e in reversed(earlier) if key.writers.get(e) == source), None)
         one, two, where = self._name(source), self._name(target), said(key.name)
         if kind == WR:
             return f"{two} saw {one}'s append of {said(element)} to {where}"

@@ -9,7 +9,8 @@
 What differs, and what becomes of it:
 
 * A key is a topic-partition: topic `str(key)`, partition 0. Values are unique per key, ours per run: `key/value`.
-* Whether `:send` ops are transactions is not said: they are if there is any `:txn`, or an op with several micro-ops.
+* Whether `:send` ops are transactions is not said: they are if there is any `:txn`, or a `:send` with several micro-ops.
+  Several micro-ops are always a transaction, also of polls only: so ops that belong together can be told.
 * An offset in an op that was not `ok` was acknowledged before things went wrong: within a transaction such a send is `ok`
   (its transaction is not), outside it keeps the outcome of its op, and its offset.
 * `assign`, `subscribe` and `:rebalance-log` name keys, which our ops have no column for: they are tables of their own.
@@ -58,7 +59,7 @@ class Misfit:
 class KafkaTables:
     ops: pa.Table
     records: pa.Table
-    assignments: pa.Table  # KEYS: of assign and subscribe ops
+    assignments: pa.Table  # KEYS: logs whose position an assign or subscribe op keeps (none with :seek-to-beginning?)
     rebalances: pa.Table  # KEYS: of rebalance logs; `op` is that of the first micro-op
     problems: list[Misfit] = field(default_factory=list)
 
@@ -207,12 +208,13 @@ class _Conversion:
         keys = operation.value
         if not isinstance(keys, (tuple, frozenset)):
             raise _NotKafka("expected a list of keys")
-        if operation.invocation and operation.invocation.more.get("seek-to-beginning?"):
+        seeks = bool(operation.invocation and operation.invocation.more.get("seek-to-beginning?"))
+        if seeks:
             self._final.add(self._process(operation.process))
         shared = self._shared(operation)
         topics = [_topic(key) for key in keys]
         self._add_op(shared, OpKind.ASSIGN if operation.f == "assign" else OpKind.SUBSCRIBE, count=len(topics))
-        self._assigned += self._keys(shared.op, shared.process, topics)
+        self._assigned += [] if seeks else self._keys(shared.op, shared.process, topics)
 
     def _micro_ops(self, operation: Operation) -> None:
         micro_ops = operation.value if operation.result is None else operation.result
@@ -220,7 +222,8 @@ class _Conversion:
             raise _NotKafka("expected a vector of micro-ops")
         shared = self._shared(operation)
         sends = any(isinstance(m, tuple) and m and m[0] == "send" for m in micro_ops)
-        transaction = shared.op if operation.f == "txn" or (self._transactional and sends) else None
+        together = len(micro_ops) > 1 or (self._transactional and sends)
+        transaction = shared.op if operation.f == "txn" or together else None
         if transaction is not None:
             begun = shared._replace(outcome=Outcome.OK, error=None)
             self._add_op(begun, OpKind.BEGIN, transaction=transaction)
@@ -229,7 +232,7 @@ class _Conversion:
             if isinstance(micro_op, tuple) and len(micro_op) == 3 and micro_op[0] == "send":
                 self._send(part, micro_op[1], micro_op[2], transaction)
             elif isinstance(micro_op, tuple) and 1 <= len(micro_op) <= 2 and micro_op[0] == "poll":
-                self._poll(part, micro_op[1] if len(micro_op) == 2 else None)
+                self._poll(part, micro_op[1] if len(micro_op) == 2 else None, transaction)
             else:
                 found = str(micro_op)[:60]
                 raise _NotKafka(f"{found} is neither [:send key value] nor [:poll {{key [[offset value]]}}]")
@@ -260,7 +263,7 @@ class _Conversion:
         self._add_op(shared, OpKind.SEND, topic=topic, count=1, transaction=transaction)
         self._add_record(shared, OpKind.SEND, 0, sequence, topic, offset, value, transaction)
 
-    def _poll(self, shared: _Shared, polled: Any) -> None:
+    def _poll(self, shared: _Shared, polled: Any, transaction: int | None) -> None:
         if not isinstance(polled, dict | None):
             raise _NotKafka("expected a map of key to [[offset value]] in a poll")
         position = 0
@@ -272,9 +275,9 @@ class _Conversion:
                 if not isinstance(pair, tuple) or len(pair) != 2:
                     raise _NotKafka(f"expected [offset value], found {str(pair)[:60]}")
                 offset = _offset(pair[0], optional=False)
-                self._add_record(shared, OpKind.POLL, position, None, topic, offset, pair[1], None)
+                self._add_record(shared, OpKind.POLL, position, None, topic, offset, pair[1], transaction)
                 position += 1
-        self._add_op(shared, OpKind.POLL, count=position)
+        self._add_op(shared, OpKind.POLL, count=position, transaction=transaction)
 
 
 def _many(value: Any) -> bool:

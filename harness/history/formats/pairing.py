@@ -98,6 +98,8 @@ def _index(event: Event) -> int:
 
 def _ordered(events: list[Event], problems: list[Problem]) -> list[Event]:
     """By index, when each has its own."""
+    if _numbered_by_process(events):
+        events = [event._replace(index=None) for event in events]
     seen: dict[int, Event] = {}
     for event in events:
         if event.index is None:
@@ -109,6 +111,21 @@ def _ordered(events: list[Event], problems: list[Problem]) -> list[Event]:
     if len(seen) == len(events):
         return sorted(events, key=_index)
     return events
+
+
+def _numbered_by_process(events: Sequence[Event]) -> bool:
+    """Some count the entries of each process for itself: 1, 2, 3 ... several times over. That orders nothing."""
+    counted: dict[int | str, list[int]] = {}
+    for event in events:
+        if event.index is None or event.process is None:
+            return False
+        counted.setdefault(event.process, []).append(event.index)
+    first = {numbers[0] for numbers in counted.values()}
+    return (
+        len(counted) > 1
+        and first in ({0}, {1})
+        and all(len(own) > 1 and own == [*range(own[0], own[0] + len(own))] for own in counted.values())
+    )
 
 
 def _same_op(first: Event, second: Event) -> bool:

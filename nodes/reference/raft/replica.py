@@ -68,7 +68,11 @@ class StateMachine(Protocol):
 
 
 class Replica:
-    """`raft` is there to be read. `watch` is called after every step of the core, before anything is done about it."""
+    """`raft` is there to be read. `watch` is called after every step of the core, before anything is done about it.
+
+    addresses: of the voters at least. A node that has none of its own does not listen: a broker that observes, or a controller whose
+    listener is shared and hands requests to `serve`.
+    """
 
     def __init__(
         self,
@@ -105,7 +109,8 @@ class Replica:
     async def run(self) -> None:
         """Until cancelled; raises what makes this node unfit to go on: OSError, BrokenInvariant."""
         clock = self._environment.clock
-        listening = await self._environment.network.listen(self._addresses[self.node_id], self.serve)
+        address = self._addresses.get(self.node_id)
+        listening = await self._environment.network.listen(address, self.serve) if address is not None else None
         try:
             self._take(self.raft.start(clock.now()))
             while self._failure is None:
@@ -114,7 +119,8 @@ class Replica:
                 await self._carry_out()
             raise self._failure
         finally:
-            listening.close()
+            if listening is not None:
+                listening.close()
             self.close()
 
     def close(self) -> None:
@@ -262,9 +268,9 @@ class Replica:
     async def _connect(self, peer: int, kind: type, deadline: int) -> Connection:
         connection = self._connections.get((peer, kind))
         if connection is None or connection.closed:
-            network = self._environment.network
-            connection = await network.connect(
-                self._addresses[peer], client_id=f"raft-{self.node_id}", deadline=deadline
-            )
+            address, network = self._addresses.get(peer), self._environment.network
+            if address is None:
+                raise Disconnected(f"nobody has said where node {peer} is")
+            connection = await network.connect(address, client_id=f"raft-{self.node_id}", deadline=deadline)
             self._connections[peer, kind] = connection
         return connection

@@ -129,7 +129,8 @@ def hasty(voters: tuple[int, ...], random: Random) -> RaftConfig:
         election_backoff_max=150 * MILLISECOND,
         fetch_timeout=300 * MILLISECOND,
         request_timeout=300 * MILLISECOND,
-        fetch_max_wait_ms=100,
+        fetch_max_wait_ms=200,
+        retry_backoff=40 * MILLISECOND,
         fetch_max_bytes=random.choice((1, 1 << 20)),
         snapshot_max_bytes=random.choice((40, 1 << 20)),
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 from tests.harness.checker.stories import Story
@@ -123,27 +122,33 @@ class Oracle:
             if r not in self.final and self._was_read(_log(r), _offset(r)) and not known & acked and not known & final:
                 yield "read-then-vanished", _log(r), r.offset, r.value
 
-    def walks(self) -> Iterator[tuple[Log, Record, Record]]:
+    def walks(self) -> Iterator[tuple[bool, Log, Record, Record]]:
+        """Whether it is inside one poll or transaction, the log, where the process stood, and what it read then."""
         walks: dict[tuple[int, Log], list[Record]] = defaultdict(list)
         for r in self.reads:
-            if r.outcome == "ok":
-                walks[r.process, _log(r)].append(r)
+            walks[r.process, _log(r)].append(r)
         for (_, log), reads in walks.items():
             reads.sort(key=lambda r: (r.invoked_ns, r.op, r.position))
-            yield from ((log, before, after) for before, after in pairwise(reads))
+            for place, after in enumerate(reads):
+                if place and _unit(reads[place - 1]) == _unit(after):
+                    yield True, log, reads[place - 1], after
+                    continue
+                stood = [r for r in reads[:place] if r.outcome == "ok"]
+                if stood:
+                    yield False, log, stood[-1], after
 
     def backwards(self) -> Iterator[Key]:
-        for _, before, after in self.walks():
+        for inside, _, before, after in self.walks():
             if _offset(after) <= _offset(before):
-                yield "nonmonotonic-poll", after.op, after.offset, before.offset
+                yield "int-" * inside + "nonmonotonic-poll", after.op, after.offset, before.offset
 
     def skips(self) -> Iterator[Key]:
-        for log, before, after in self.walks():
+        for inside, log, before, after in self.walks():
             if after.phase == "final":
                 continue
             between = range(_offset(before) + 1, _offset(after))
             if any(self.present(log, offset) for offset in between):
-                yield "poll-skip", after.op, after.offset, before.offset
+                yield "int-" * inside + "poll-skip", after.op, after.offset, before.offset
 
     def present(self, log: Log, offset: int) -> bool:
         known = any(_log(r) == log and r.offset == offset for r in [*self.acked, *self.reads])
@@ -179,6 +184,10 @@ class Oracle:
             above += [r for r in reads if _log(r) == log and _offset(r) >= offset]
             if any(y.completed_ns is not None and y.completed_ns < x.invoked_ns for y in above):
                 yield "nonlinearizable-log", x.op
+
+
+def _unit(record: Record) -> int:
+    return record.op if record.transaction is None else record.transaction
 
 
 def _log(record: Record) -> Log:

@@ -25,6 +25,7 @@ from nemesis.fault import FaultRow
 from nemesis.races.step import Step, StepStatus
 from nodes.event import Event, EventKind
 from nodes.metadata_row import MetadataRow
+from workloads.group import GroupPosition
 from workloads.op import Bounds, Op, Record
 
 MS = 1_000_000
@@ -48,6 +49,7 @@ class Story:
     events: list[Event] = field(default_factory=list)
     metadata: list[MetadataRow] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    positions: list[GroupPosition] = field(default_factory=list)
 
     def send(
         self,
@@ -103,9 +105,10 @@ class Story:
         outcome: str = "ok",
         topic: str = "log",
         partition: int = 0,
+        transaction: int | None = None,
     ) -> int:
         reads = list(reads)
-        op = self._op("poll", client, process, phase, at, outcome, len(reads), None, None, None)
+        op = self._op("poll", client, process, phase, at, outcome, len(reads), None, None, None, transaction)
         for position, (offset, value) in enumerate(reads):
             self._record(op, position, None, topic, partition, offset, value)
         return op.op
@@ -145,6 +148,46 @@ class Story:
 
     def move(self, *, at: int, process: int = 100, client: str = "w1.c0", kind: str = "assign") -> int:
         return self._op(kind, client, process, "main", (at, at), "ok", 0, "log", 0, None).op
+
+    def position(
+        self,
+        kind: str,
+        offset: int | None,
+        *,
+        at: tuple[int, int | None],
+        client: str = "w1.m0",
+        generation: int | None = 1,
+        outcome: str = "ok",
+        process: int = 300,
+        protocol: str | None = "eager",
+        partition: int = 0,
+        transaction: int | None = None,
+        member: str | None = "",
+    ) -> int:
+        """What a member of group "g" was given, gave up, committed or was told; its member id is its client, unless told."""
+        op = self._op(kind, client, process, "main", at, outcome, 1, "log", partition, None, transaction)
+        self.positions.append(
+            GroupPosition(
+                run=self.run,
+                op=op.op,
+                client=client,
+                process=process,
+                kind=kind,
+                phase="main",
+                group="g",
+                protocol=protocol,
+                member=client if member == "" else member,
+                generation=generation,
+                topic="log",
+                partition=partition,
+                offset=offset,
+                invoked_ns=op.invoked_ns,
+                completed_ns=op.completed_ns,
+                outcome=outcome,
+                transaction=transaction,
+            )
+        )
+        return op.op
 
     def fault(
         self, name: str, since: int, until: int | None, *, status: str = "healed", targets: tuple[str, ...] = ("b1",)
@@ -272,6 +315,7 @@ class Story:
             "events": self.events,
             "metadata": self.metadata,
             "steps": self.steps,
+            "positions": self.positions,
         }
         return {
             name: pa.Table.from_pylist([asdict(row) for row in rows.get(name, [])], schema=table.schema)  # type: ignore[attr-defined]

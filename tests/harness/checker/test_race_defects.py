@@ -109,7 +109,7 @@ def a_commit_that_was_refused_happened_all_the_same(run: str) -> Story:
     return transactional(run, outcome="fail")
 
 
-@defect(torn_transaction=1)
+@defect(lost_write=2, torn_transaction=1)
 def an_unknown_commit_happened_by_half(run: str) -> Story:
     return transactional(run, outcome="info", visible=range(22, 26))
 

@@ -16,11 +16,12 @@ from nemesis.wire.message import MESSAGES, Message
 from nodes.event import EVENTS, Event
 from nodes.metadata_row import METADATA, MetadataRow
 from reports.verdict import ANOMALIES, Anomaly
+from workloads.group import POSITIONS, GroupPosition
 from workloads.op import BOUNDS, OPS, RECORDS, Bounds, Op, Record
 
 ROWS = [
     *((Op, OPS), (Record, RECORDS), (Bounds, BOUNDS), (FaultRow, FAULTS), (Event, EVENTS)),
-    *((Message, MESSAGES), (MetadataRow, METADATA), (Step, STEPS), (Anomaly, ANOMALIES)),
+    *((Message, MESSAGES), (MetadataRow, METADATA), (Step, STEPS), (GroupPosition, POSITIONS), (Anomaly, ANOMALIES)),
 ]
 FITTING = {
     str: {pa.string()},

@@ -15,7 +15,7 @@ from harness.history import merge, rundir
 from harness.history.errors import HistoryError
 from harness.history.frame import FrameFile, FrameKind, FrameReader, Identity, encode
 from harness.history.reading import open_run
-from harness.history.recorder import WRITER_SHIFT
+from harness.history.recorder import WRITER_SHIFT, JournalRecorder
 from harness.history.rows import RowRecorder
 from harness.history.rundir import RunInfo, create_run
 from harness.history.store import finish, recover
@@ -23,8 +23,9 @@ from harness.history.tables import EVENTS_TABLE, FAULTS_TABLE
 from nemesis.fault import FaultRow
 from nodes.event import Event
 from tests.harness.history.conftest import RUN, Run, acknowledge, send
+from workloads.group import GroupProtocol
 from workloads.op import OpKind, Outcome, Phase
-from workloads.workload import Reads
+from workloads.workload import Positions, Reads
 
 
 def written(rows: dict[str, int]) -> dict[str, int]:
@@ -128,6 +129,51 @@ def test_a_transaction_is_named_by_its_begin(run: Run) -> None:
         within, begin
     )
     assert [record["transaction"] for record in rows(run, "records")] == [None, None, begin, begin, begin, None]
+
+
+def committing(recorder: JournalRecorder, offsets: list[int | None], **more: Any) -> int:
+    op = recorder.invoke(client="w1.m0", kind=OpKind.COMMIT_OFFSETS, phase=Phase.MAIN, process=7, **more)
+    topics, partitions = ["log"] * len(offsets), list(range(len(offsets)))
+    recorder.positions(op, Positions("g", GroupProtocol.EAGER, "m-1", 3, topics, partitions, offsets))
+    return op
+
+
+def test_positions_of_a_group_get_the_times_and_the_outcome_of_their_op(run: Run) -> None:
+    with run.recorder() as recorder:
+        done = committing(recorder, [40, None])
+        recorder.complete(done, Outcome.OK)
+        begin = recorder.invoke(client="w1.p0", kind=OpKind.BEGIN, phase=Phase.MAIN, process=8)
+        within = committing(recorder, [41], transaction=begin)
+        recorder.complete(within, Outcome.FAIL, error="ILLEGAL_GENERATION")
+        cut_off = committing(recorder, [42])
+    assert written(finish(run.path).rows) == {"ops": 4, "positions": 4}
+    ops = {op["op"]: op for op in rows(run, "ops")}
+    found = rows(run, "positions")
+    assert [(row["op"], row["partition"], row["offset"]) for row in found] == [
+        (done, 0, 40),
+        (done, 1, None),
+        (within, 0, 41),
+        (cut_off, 0, 42),
+    ]
+    assert {(row["group"], row["protocol"], row["member"], row["generation"]) for row in found} == {
+        ("g", "eager", "m-1", 3)
+    }
+    shared = ("run", "client", "process", "kind", "phase", "invoked_ns", "completed_ns", "outcome", "transaction")
+    for row in found:
+        assert {name: row[name] for name in shared} == {name: ops[row["op"]][name] for name in shared}
+    assert [row["outcome"] for row in found] == ["ok", "ok", "fail", "info"]
+
+
+def test_positions_are_in_the_journal_before_the_commit_is_sent(run: Run) -> None:
+    recorder = run.recorder()
+    op = committing(recorder, [40])
+    (file,) = (run.path / "journal").glob("*.positions")
+    (frame,) = FrameReader(file).frames()  # as a killed client would leave it
+    assert frame.rows == 1
+    recorder.complete(op, Outcome.OK)
+    with pytest.raises(ValueError, match="completed before"):
+        recorder.positions(op, Positions("g", None, None, None, ["log"], [0], [41]))
+    recorder.close()
 
 
 def test_the_journal_goes_when_the_history_is_there(run: Run) -> None:

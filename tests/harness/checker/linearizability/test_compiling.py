@@ -56,6 +56,35 @@ def test_a_second_process_does_not_compile(tmp_path: Path) -> None:
     assert list((tmp_path / "krash" / "kernels").rglob("*.nbc"))
 
 
+_JUDGED = """
+import random
+from harness.checker.linearizability import configurations, kernel, states, zones
+from harness.checker.linearizability.decide import decide
+from tests.strategies import OBJECTS, encode, initial_code, random_history
+models = {"unique-cas-register": "kv", "cas-register": "cas-register", "set": "set", "queue": "queue", "text": "text"}
+for name, model in models.items():
+    for seed in range(20):
+        ops = encode(random_history(random.Random(seed), name))
+        for column in ops.lists:
+            column.flags.writeable = False  # as Arrow hands them out
+        decide(model, ops, initial_code(name))
+dispatchers = [one for module in (configurations, kernel, states, zones) for one in vars(module).values()
+               if hasattr(one, "stats")]
+print(sum(sum(one.stats.cache_misses.values()) for one in dispatchers if one.targetoptions.get("forceinline") is None))
+"""
+
+
+def test_ready_compiles_all_that_verdicts_need(tmp_path: Path) -> None:
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    ready = [sys.executable, "-m", "harness.checker.linearizability.ready"]
+    for _ in range(2):
+        subprocess.run(ready, check=True, env=environment)
+    judged = subprocess.run(
+        [sys.executable, "-c", _JUDGED], check=True, env=environment, capture_output=True, text=True
+    )
+    assert judged.stdout.strip() == "0"
+
+
 def test_a_directory_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     directory = cache_directory()

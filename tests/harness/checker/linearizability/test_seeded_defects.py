@@ -27,6 +27,7 @@ MODELS = {
     "unique-queue": "queue",
     "queue": "queue",
     "text": "text",
+    "code": "text",
 }
 
 
@@ -49,6 +50,7 @@ LEGAL = {
         op("enqueue", 2, at=(2, 3)),
         op("dequeue", sees=1, at=(4, 5)),
         op("dequeue", sees=2, at=(6, 7)),
+        op("empty", at=(7, 8)),
     ],
     "grow-only-set": [
         op("insert", 1, at=(0, 1)),
@@ -88,6 +90,8 @@ DEFECTS: list[tuple[str, int, dict[str, Any], str]] = [
     ("unique-queue", 3, {"result": 1}, "returned the same value"),
     ("unique-queue", 2, {"invoked": -2, "completed": -1}, "had completed before enqueue"),
     ("unique-queue", 2, {"invoked": 8, "completed": 9}, "took the second one"),
+    ("unique-queue", 4, {"invoked": 2, "completed": 5}, "never empty meanwhile"),
+    ("unique-queue", 4, {"invoked": 5, "completed": 5}, "never empty meanwhile"),
     ("grow-only-set", 3, {"result": frozenset({1, 5})}, "that nobody inserted"),
     ("grow-only-set", 1, {"result": frozenset({2})}, "had completed before|each lack an element"),
     ("grow-only-set", 4, {"result": frozenset({1})}, "reads show it came later"),

@@ -82,6 +82,15 @@ def test_a_failed_compare_and_set_says_that_the_value_was_another_one_unless_it_
     assert answer["verdict"] == verdict
 
 
+@pytest.mark.parametrize(("error", "verdict"), [("", "valid"), ("| :error :no-leader", "invalid")])
+def test_where_writes_fail_without_a_reason_too_a_failed_compare_and_set_tells_nothing(
+    file: Path, error: str, verdict: str
+) -> None:
+    """As in Knossos' mongodb-v0-ack-rollback-6.edn."""
+    lines = (*WROTE, "2 invoke write 7", f"2 fail write 7{error}", "1 invoke cas [1 2]", "1 fail cas [1 2]")
+    assert judge(file, *lines)["verdict"] == verdict
+
+
 def test_a_failed_compare_and_set_that_says_what_it_found_is_a_read(file: Path) -> None:
     lines = (*WROTE, "1 invoke cas [5 2]", "1 fail cas [5 2]| :witness 1")
     assert judge(file, *lines)["engine"] == "zones"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +136,34 @@ def test_problems_of_the_file_are_a_bad_history(tmp_path: Path) -> None:
     path.write_text(_PAPER.replace(":index 6", ":index 2"))
     judgement = _judged(LIST_APPEND, pair(read_events(path)))
     assert [found.type for found in judgement.found] == ["bad-history"]
+
+
+_PREPARED = """
+from harness.checker.models import transactions
+from harness.checker.serializability import kernels
+transactions.prepare()
+def stats():
+    mine = [one for one in vars(kernels).values() if hasattr(one, "stats")]
+    return {one.__name__: (sum(one.stats.cache_hits.values()), sum(one.stats.cache_misses.values())) for one in mine}
+before = stats()
+from tests.harness.checker.serializability.agreement import random_history, model_of
+from harness.checker.models.model import Question
+from harness.checker.serializability import cycles
+cycles._EDGES = 3  # a search that gives up, as large histories have them
+for seed in range(40):
+    for write in ("append", "w"):
+        model_of(write).judge(random_history(seed, write), Question())
+assert stats() == before, (before, stats())
+print(sum(misses for _, misses in before.values()))
+"""
+
+
+def test_after_preparing_nothing_is_compiled_and_another_process_loads_it(tmp_path: Path) -> None:
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    told = [
+        subprocess.run([sys.executable, "-c", _PREPARED], check=True, env=environment, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    first, second = (int(one.stdout) for one in told)
+    assert first == 5
+    assert second == 0

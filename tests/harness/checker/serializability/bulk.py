@@ -13,8 +13,11 @@ PER_KEY = 32  # writes, as in Jepsen's workloads; then a new key takes its place
 LIVE = 10
 
 
-def bulk(write: str, count: int, clients: int = 10, lost: float = 0.01) -> Paired:
-    """`lost`: share of unknown outcomes. Of the up to four micro-operations of a transaction half are reads."""
+def bulk(write: str, count: int, clients: int = 10, lost: float = 0.01, failed: float = 0.05) -> Paired:
+    """`lost`: share of unknown outcomes; `failed` of those that do not happen.
+
+    Of the up to four micro-operations of a transaction half are reads.
+    """
     rng = random.Random(count)
     state: dict[int, Any] = {}
     keys, written = list(range(LIVE)), [0] * LIVE
@@ -30,6 +33,7 @@ def bulk(write: str, count: int, clients: int = 10, lost: float = 0.01) -> Paire
     operations = []
     for effect in sorted(effects):
         micros = []
+        fails = rng.random() < failed
         for _ in range(rng.randint(1, 4)):
             place = rng.randrange(LIVE)
             key = keys[place]
@@ -37,15 +41,18 @@ def bulk(write: str, count: int, clients: int = 10, lost: float = 0.01) -> Paire
                 micros.append((READ, key, state.get(key, () if write == "append" else None)))
                 continue
             value += 1
+            if fails:
+                micros.append((write, key, value))
+                continue
             state[key] = (*state.get(key, ()), value) if write == "append" else value
             micros.append((write, key, value))
             written[place] += 1
             if written[place] == PER_KEY:
                 keys[place], written[place] = value + LIVE, 0
-        unknown = rng.random() < lost
+        unknown = not fails and rng.random() < lost
         _, invoked, completed, client = effect
         at = (invoked, None if unknown else completed)
-        outcome = Outcome.INFO if unknown else Outcome.OK
+        outcome = Outcome.FAIL if fails else Outcome.INFO if unknown else Outcome.OK
         operations.append(operation(0, tuple(micros), process=client, at=at, outcome=outcome))
     operations.sort(key=lambda one: one.invoked)
     return Paired(operations=[one._replace(index=index) for index, one in enumerate(operations)])

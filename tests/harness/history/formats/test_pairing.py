@@ -72,6 +72,18 @@ def test_times_that_run_backwards_do_not_change_the_order() -> None:
     assert precedes(paired(*entries), 0, 1)
 
 
+def test_indices_that_each_process_counts_for_itself_are_no_order_and_no_problem() -> None:
+    """As elle-cli's rwregister-fail.edn has them."""
+    entries = [
+        op(p, kind, index=index) for index, kind in ((1, "invoke"), (2, "ok"), (3, "invoke"), (4, "ok")) for p in (0, 1)
+    ]
+    found = paired(*entries)
+    assert found.problems == []
+    assert [operation.index for operation in found.operations] == [0, 1, 4, 5]
+    assert not precedes(found, 0, 1)
+    assert precedes(found, 1, 2)
+
+
 def test_the_index_is_the_order() -> None:
     entries = [op(0, "ok", index=1), op(1, "ok", index=3), op(1, "invoke", index=2), op(0, "invoke", index=0)]
     found = paired(*entries)

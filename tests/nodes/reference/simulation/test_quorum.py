@@ -48,6 +48,14 @@ def test_a_thousand_seeds() -> None:
     print(f"{SEEDS} seeds x 8 s: {used:.1f} s of CPU, {SEEDS * 8 / used:.0f} x real time")
 
 
+@pytest.mark.parametrize(("voters", "observers"), [((1,), (2,)), ((1, 2), ()), ((1, 2, 3, 4, 5), (6, 7))])
+def test_other_quorums(voters: tuple[int, ...], observers: tuple[int, ...]) -> None:
+    for seed in range(20):
+        outcome = run(seed, Scenario(voters=voters, observers=observers))
+        assert outcome.violations == [], f"seed {seed}"
+        assert outcome.committed > 10
+
+
 def test_the_same_seed_gives_the_same_history() -> None:
     first, second, other = run(7, record=True), run(7, record=True), run(8, record=True)
     assert len(first.history) > 100_000
