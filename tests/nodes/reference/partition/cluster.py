@@ -9,12 +9,11 @@ controller elects cleanly, validates AlterPartition as Kafka does, and fences. A
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.environment import MILLISECOND, SECOND
-from nodes.reference.log.batch import Marker
 from nodes.reference.log.log import Log, LogSettings
 from nodes.reference.partition.effects import (
     AlterPartition,
@@ -30,41 +29,12 @@ from nodes.reference.partition.view import PartitionSettings, PartitionView
 from nodes.reference.protections import Protections
 from tests.nodes.reference.lone_disk import LoneDisk
 from tests.nodes.reference.partition.controller import Controller
+from tests.nodes.reference.partition.machine import Machine, Message
 from tests.nodes.reference.partition.observer import Observer
 from tests.nodes.reference.partition.producers import IdempotentProducer, TransactionalProducer
 
 BROKERS = (1, 2, 3)
 LAG = 100 * MILLISECOND
-
-
-@dataclass
-class Machine:
-    """A broker: its disk stays, its process comes and goes."""
-
-    id: int
-    disk: LoneDisk
-    checkpoint: int = 0  # of the high watermark
-    epoch: int = -1
-    partition: Partition | None = None
-    applied: int = 0  # entries of the metadata log
-    registered_at: int = 0  # a process acts on no metadata that is older than its registration
-    fetching: bool = False
-
-    def leads(self, epoch: int) -> bool:
-        leader = self.partition.leader if self.partition is not None else None
-        return leader is not None and leader.epoch == epoch
-
-
-@dataclass(eq=False)
-class Message:
-    """Something on its way. `deliver` returns nothing; losing it is never calling that."""
-
-    what: str
-    deliver: Callable[[], None]
-
-    @property
-    def of_fetch(self) -> bool:
-        return " -> " in self.what
 
 
 class Cluster:
@@ -396,17 +366,6 @@ class Cluster:
             self.carry_out(machine, partition.produce(request, self.now))
         else:
             self.carry_out(machine, partition.write_marker(request, self.now))
-
-    def marker(self, ticket: tuple[int, int], marker: Marker, producer: int, epoch: int) -> WriteMarker:
-        return WriteMarker(
-            ticket=ticket,
-            marker=marker,
-            producer_id=producer,
-            producer_epoch=epoch,
-            coordinator_epoch=0,
-            timestamp=1_000,
-            deadline=self.now + 50 * MILLISECOND,
-        )
 
     def read(self) -> None:
         machine = self.any_leader()
