@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from rich.text import Text
 from harness import terminal
 from harness.errors import UsageError
 from harness.exits import ERROR, INVALID, UNKNOWN, VALID, exit_code, worst
+from harness.history.place import is_uri, local
+from harness.history.rundir import HISTORY
 from harness.judge_process import JudgeProcess
 from harness.publish import publish
 from harness.verdicts import read_verdict
@@ -40,29 +43,59 @@ _SENTENCE = 400  # characters
 class _Paths:
     """What was given, sorted by who judges it."""
 
-    runs: list[Path] = field(default_factory=list)
+    runs: list[Path | str] = field(default_factory=list)  # a string is a URI
     histories: list[Path] = field(default_factory=list)
-    errors: dict[Path, str] = field(default_factory=dict)  # of runs and of what is neither
-    answers: dict[Path, dict[str, Any]] = field(default_factory=dict)  # of histories
+    errors: dict[Path | str, str] = field(default_factory=dict)  # of runs and of what is neither
+    answers: dict[Path | str, dict[str, Any]] = field(default_factory=dict)  # of histories
+    verdicts: dict[Path | str, Verdict] = field(
+        default_factory=dict
+    )  # of runs whose verdict is not in their directory here
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """On which Spark, and where verdicts of runs go: by default on this machine, into the run directories."""
+
+    master: str | None = None
+    settings: Sequence[str] = ()  # "spark.executor.memory=4g"
+    out: Path | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """For the judge's process. UsageError for settings that make no sense."""
+        from harness.checker.cluster import Cluster, settings_from
+
+        try:
+            Cluster(master=self.master or "local[*]", settings=settings_from(self.settings))
+        except ValueError as error:
+            raise UsageError(f"--spark-conf: {error}") from None
+        given = [] if self.master is None else ["--master", self.master]
+        return [*given, *(word for pair in self.settings for word in ("--spark-conf", pair))]
+
+
+HERE = Where()
 
 
 def check_paths(
-    paths: Sequence[Path],
+    given: Sequence[Path | str],
     *,
     model: str | None = None,
     initial: str | None = None,
     consistency: Sequence[str] = (),
     format_name: str | None = None,
+    where: Where = HERE,
     as_json: bool = False,
 ) -> int:
-    """Judge them all; the exit code is that of the worst. UsageError for an option that makes no sense."""
+    """Judge them all, by path or URI; the exit code is that of the worst. UsageError for an option that makes no sense."""
+    paths = [one if isinstance(one, Path) or is_uri(one) else local(one) for one in given]
+    options = where.options
     question = _question(model, initial, consistency, format_name)
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     display = terminal.PhaseDisplay(Console(stderr=True, highlight=False), quiet=as_json)
     asked = [*dict.fromkeys(paths)]
-    sorted_paths = _sorted(asked)
+    sorted_paths = _sorted(asked, where)
     if sorted_paths.runs or sorted_paths.histories:
-        asyncio.run(_judge(sorted_paths, question, display))
+        asyncio.run(_judge(sorted_paths, question, display, where.out and where.out.resolve(), options))
     codes = []
     for path in asked:
         if path in sorted_paths.answers:
@@ -72,7 +105,7 @@ def check_paths(
                 _tell_error(path, sorted_paths.errors[path], is_run=path in sorted_paths.runs, as_json=as_json)
             )
         else:
-            codes.append(_tell_run(path, console, as_json=as_json))
+            codes.append(_tell_run(path, sorted_paths.verdicts.get(path), console, as_json=as_json))
     return worst(codes)
 
 
@@ -81,6 +114,7 @@ def _question(
 ) -> dict[str, Any]:
     from harness.checker.foreign import BadInitial, Request, initial_value
     from harness.checker.models.registry import NoModel, plain_name
+    from harness.checker.serializability.consistency import UnknownConsistency, forbidden
     from harness.history.formats.reading import Format
 
     try:
@@ -88,7 +122,8 @@ def _question(
             plain_name(model)
         if initial is not None:
             initial_value(initial)
-    except NoModel as error:
+        forbidden(consistency)
+    except (NoModel, UnknownConsistency) as error:
         raise UsageError(str(error)) from None
     except BadInitial as error:
         raise UsageError(f"--initial: {error}") from None
@@ -97,12 +132,14 @@ def _question(
     return Request(model=model, initial=initial, consistency=tuple(consistency), format=format_name).as_json()
 
 
-def _sorted(paths: Sequence[Path]) -> _Paths:
+def _sorted(paths: Sequence[Path | str], where: Where) -> _Paths:
     found = _Paths()
     for path in paths:
         try:
-            if path.is_dir():
+            if isinstance(path, str) or path.is_dir():
                 found.runs.append(path)
+            elif path.is_file() and where.master is not None:
+                found.errors[path] = "histories of other tools are judged whole, on this machine: leave out --master"
             elif path.is_file():
                 found.histories.append(path)
             elif path.exists():
@@ -114,20 +151,44 @@ def _sorted(paths: Sequence[Path]) -> _Paths:
     return found
 
 
-async def _judge(paths: _Paths, question: dict[str, Any], display: terminal.PhaseDisplay) -> None:
+async def _judge(
+    paths: _Paths,
+    question: dict[str, Any],
+    display: terminal.PhaseDisplay,
+    out: Path | None,
+    options: Sequence[str],
+) -> None:
     display.begin("judge", "Spark starts")
     with tempfile.TemporaryDirectory(prefix="krash-judge-") as scratch:
-        judge = JudgeProcess(Path(scratch) / "judge.log", cold=True)
+        judge = JudgeProcess(
+            Path(scratch) / "judge.log", cold=True, options=[*options, "--rows", str(_rows(paths.runs))]
+        )
         try:
             if paths.histories:
-                paths.answers = await judge.judge_histories(paths.histories, question, display.say)
+                paths.answers.update([*(await judge.judge_histories(paths.histories, question, display.say)).items()])
             if paths.runs:
-                errors = await judge.judge(paths.runs, display.say)
-                paths.errors.update({path: error for path, error in errors.items() if error is not None})
+                for path, answer in (await judge.judge_elsewhere(paths.runs, out, display.say)).items():
+                    if "error" in answer:
+                        paths.errors[path] = answer["error"]
+                    elif "document" in answer:
+                        paths.verdicts[path] = Verdict.from_json(answer["document"])
             display.say(", ".join(_counted(paths)))
         finally:
             display.end()
             await judge.close()
+
+
+def _rows(runs: Sequence[Path | str]) -> int:
+    """Of the records tables, from their footers, as far as they are here and can be read: the judge complains about the others."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = 0
+    for run in runs:
+        for file in (run / HISTORY / "records").glob("*.parquet") if isinstance(run, Path) else ():
+            with suppress(OSError, pa.ArrowException):
+                rows += pq.read_metadata(file).num_rows
+    return rows
 
 
 def _counted(paths: _Paths) -> Iterator[str]:
@@ -137,20 +198,21 @@ def _counted(paths: _Paths) -> Iterator[str]:
         yield plural(len(paths.histories), "history", "histories")
 
 
-def _tell_run(directory: Path, console: Console, *, as_json: bool) -> int:
-    verdict = read_verdict(directory)
+def _tell_run(directory: Path | str, elsewhere: Verdict | None, console: Console, *, as_json: bool) -> int:
+    verdict = elsewhere or read_verdict(Path(directory))
     if as_json:
         print(json.dumps({"run_dir": str(directory), **verdict.as_json(), **_same_keys(directory, verdict)}))
     else:
         console.print(Text(one_line(str(directory), 2_000), style="bold"))
         terminal.print_verdict(console, verdict)
-    for complaint in publish(directory, verdict):
-        print(f"krash: {complaint}", file=sys.stderr)
+    if elsewhere is None:
+        for complaint in publish(Path(directory), verdict):
+            print(f"krash: {complaint}", file=sys.stderr)
     status = "completed" if verdict.status == Status.INTERRUPTED else verdict.status
     return exit_code([(verdict, status)])
 
 
-def _same_keys(directory: Path, verdict: Verdict) -> dict[str, Any]:
+def _same_keys(directory: Path | str, verdict: Verdict) -> dict[str, Any]:
     """What a line about any path has, beside `verdict` and `anomalies`."""
     engines = dict.fromkeys(check.engine for check in verdict.checks)
     return {
@@ -162,7 +224,7 @@ def _same_keys(directory: Path, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _tell_error(path: Path, error: str, *, is_run: bool, as_json: bool) -> int:
+def _tell_error(path: Path | str, error: str, *, is_run: bool, as_json: bool) -> int:
     if as_json:
         nothing: dict[str, Any] = {
             "verdict": "error",
@@ -179,7 +241,7 @@ def _tell_error(path: Path, error: str, *, is_run: bool, as_json: bool) -> int:
     return ERROR
 
 
-def _tell_history(path: Path, answer: dict[str, Any], console: Console, *, as_json: bool) -> int:
+def _tell_history(path: Path | str, answer: dict[str, Any], console: Console, *, as_json: bool) -> int:
     answer = {**answer, "path": str(path)}
     if as_json:
         print(json.dumps(answer))

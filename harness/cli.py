@@ -107,7 +107,7 @@ def up(
 @app.command()
 def check(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Run directories, and histories of other tools.")
+        list[str], typer.Argument(metavar="PATH...", help="Run directories, and histories of other tools.")
     ],
     model: Annotated[
         str | None,
@@ -123,15 +123,28 @@ def check(
         str | None,
         typer.Option("--format", help="jepsen-edn, jepsen-log, jsonl or edn-lines; else seen from the file."),
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Judge runs on a Spark cluster: spark://host:7077, yarn, k8s://https://host:6443."
+        ),
+    ] = None,
+    spark_conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given several times.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where verdicts of runs go; by default next to their histories.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Judge recorded runs again, with this krash's checker, and histories of other tools: see docs/histories.md.
 
-    Verdicts and reports of runs are rewritten. One line per path; the exit code is that of the worst.
+    Verdicts and reports of runs are rewritten. One line per path; the exit code is that of the worst. Large histories,
+    clusters, histories by URI: see docs/performance.md.
 
     Example: `krash check runs/* etcd_000.log history.edn --model cas-register --initial nil`
     """
-    from harness.check_command import check_paths
+    from harness.check_command import Where, check_paths
 
     raise typer.Exit(
         check_paths(
@@ -140,6 +153,7 @@ def check(
             initial=initial,
             consistency=_words(consistency),
             format_name=format_name,
+            where=Where(master=master, settings=tuple(spark_conf or ()), out=out),
             as_json=as_json,
         )
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ class JudgeError(Exception):
 
 
 class JudgeProcess:
-    def __init__(self, log: Path, *, cold: bool = False) -> None:
-        """`cold`: it is asked at once, so it need not warm up first."""
+    def __init__(self, log: Path, *, cold: bool = False, options: Sequence[str] = ()) -> None:
+        """`cold`: it is asked at once, so it need not warm up first. `options`: more for its command line."""
+        self._options = options
         self._log = log
         self._cold = cold
         self._process: asyncio.subprocess.Process | None = None
@@ -36,6 +37,7 @@ class JudgeProcess:
                     "-m",
                     "harness.checker.process",
                     *(["--cold", "--nice", "0"] if self._cold else []),
+                    *self._options,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=log,
@@ -52,7 +54,16 @@ class JudgeProcess:
         Raises JudgeError when the process cannot work or dies.
         """
         answers = await self._ask("runs", directories, {}, on_progress)
-        return {directory: answer.get("error") for directory, answer in answers.items()}
+        return {directory: answers[directory].get("error") for directory in directories}
+
+    async def judge_elsewhere(
+        self, runs: Sequence[Path | str], out: Path | None, on_progress: Callable[[str], None] = lambda text: None
+    ) -> dict[Path | str, dict[str, Any]]:
+        """The same for runs by path or URI; verdicts go to a directory of the same name in `out` (absolute), or next to the history
+        without it. Answers are `{"error": ...}` or have the whole verdict as `document`.
+        """
+        more = {} if out is None else {"out": str(out)}
+        return await self._ask("runs", runs, more, on_progress)
 
     async def judge_histories(
         self, paths: list[Path], question: dict[str, Any], on_progress: Callable[[str], None] = lambda text: None
@@ -61,15 +72,16 @@ class JudgeProcess:
 
         `question`: fields of `harness.checker.foreign.Request`. Raises JudgeError as `judge` does.
         """
-        return await self._ask("histories", paths, {"question": question}, on_progress)
+        answers = await self._ask("histories", paths, {"question": question}, on_progress)
+        return {path: answers[path] for path in paths}
 
     async def _ask(
-        self, what: str, paths: list[Path], more: dict[str, Any], on_progress: Callable[[str], None]
-    ) -> dict[Path, dict[str, Any]]:
+        self, what: str, paths: Sequence[Path | str], more: dict[str, Any], on_progress: Callable[[str], None]
+    ) -> dict[Path | str, dict[str, Any]]:
         await self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        absolute = {path: str(path.resolve()) for path in paths}
+        absolute = {path: path if isinstance(path, str) else str(path.resolve()) for path in paths}
         asked = [*dict.fromkeys(absolute.values())]
         try:
             self._process.stdin.write(json.dumps({what: asked, **more}).encode() + b"\n")

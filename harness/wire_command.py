@@ -47,7 +47,7 @@ def show_messages(run_dir: Path, filters: Filters, *, limit: int, as_json: bool)
     """Print what the filters let through, the first `limit` frames (0: all)."""
     history = open_run(run_dir, deep=False)
     origin = origin_ns(history.info)
-    rows = messages(history.files[MESSAGES_TABLE.name], filters, origin)
+    rows = messages([Path(str(file)) for file in history.files[MESSAGES_TABLE.name]], filters, origin)
     console = Console(highlight=False, soft_wrap=True)
     shown, more = 0, 0
     for row in rows:

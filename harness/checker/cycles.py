@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import CYCLES, AnomalyType
 from harness.checker.check import Check, Need, Row, plain_finding
+from harness.checker.cycle_rows import sweep_everything, sweep_reads
 from harness.checker.facts import LogKey
 from harness.checker.history import READ, SENT, History
 from harness.checker.polls import UNIT
@@ -68,7 +68,7 @@ def _found(history: History) -> list[Cycle]:
     cycles = []
     for everything, these in ((True, wide), (False, [run for run in runs if run not in wide])):
         if these:
-            sweep = _sweep_everything if everything else _sweep_reads
+            sweep = sweep_everything if everything else sweep_reads
             rows = _rows(history).where(F.col("run").isin(these)).groupBy("run").applyInArrow(sweep, _FOUND)
             cycles += [_cycle(row) for row in rows.toArrow().to_pylist()]
     return sorted(cycles, key=lambda one: (one.run, not one.pure, one.type))
@@ -100,54 +100,6 @@ def _rows(history: History) -> DataFrame:
         "coalesce(begun_ns, invoked_ns) as invoked",
         f"coalesce(if(transaction is null, completed_ns, ended_ns), {(1 << 63) - 1}L) as completed",
     )
-
-
-def _sweep_reads(table: pa.Table) -> pa.Table:
-    return _sweep(table, everything=False)
-
-
-def _sweep_everything(table: pa.Table) -> pa.Table:
-    return _sweep(table, everything=True)
-
-
-def _sweep(table: pa.Table, *, everything: bool) -> pa.Table:
-    """In a Spark worker: the rows of one run, through the kernels."""
-    from harness.checker.dependencies import Rows, dependencies
-    from harness.checker.serializability.cycles import cycles
-    from harness.checker.serializability.graph import PROCESS, REALTIME, WR
-
-    names = ("unit", "write", "happened", "key", "log", "offset", "process", "invoked", "completed")
-    rows = Rows(**{name: table[name].to_numpy() for name in names})
-    graphs = dependencies(rows, everything=everything)
-    told = [(True, one) for one in cycles(graphs.reads)]
-    if everything:
-        plain = {WR, PROCESS, REALTIME}
-        told += [(False, one) for one in cycles(graphs.everything) if not {step.kind for step in one.steps} <= plain]
-    of_records = {kind for kind in range(4) if kind}
-    found: list[dict[str, Any]] = []
-    for pure, one in told:
-        items = [step.item if step.kind in of_records else -1 for step in one.steps]
-        found.append(
-            {
-                "run": table["run"][0].as_py(),
-                "type": one.type,
-                "pure": pure,
-                "count": one.count,
-                "source": [int(graphs.units[step.source]) for step in one.steps],
-                "target": [int(graphs.units[step.target]) for step in one.steps],
-                "kind": [step.kind for step in one.steps],
-                "log": [int(rows.log[item]) if item >= 0 else 0 for item in items],
-                "offset": [int(rows.offset[item]) if item >= 0 else -1 for item in items],
-            }
-        )
-    lists = pa.list_(pa.int64())
-    schema = pa.schema(
-        {
-            "run": pa.string(), "type": pa.string(), "pure": pa.bool_(), "count": pa.int64(), "source": lists,
-            "target": lists, "kind": pa.list_(pa.int32()), "log": lists, "offset": lists,
-        }
-    )  # fmt: skip
-    return pa.Table.from_pylist(found, schema=schema)
 
 
 def _names(history: History) -> dict[tuple[str, int], str]:

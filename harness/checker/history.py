@@ -38,7 +38,8 @@ from harness.checker import transactions
 from harness.checker.check import Need
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
 from harness.checker.run_tables import RunTables
-from harness.checker.session import scratch
+from harness.checker.session import on_a_cluster, scratch
+from harness.history.place import Place
 from harness.history.reading import History as Stored
 from harness.history.tables import TABLES
 
@@ -326,10 +327,11 @@ class History(RunTables):
         """All reads but the final one."""
         return self._with_final(self.records.where(READ)).where("not final")
 
-    @property
-    def spans_ranges(self) -> bool:
-        """Whether any log is longer than one range, so that its ranges lie in several bundles."""
-        return any((tally.max_offset or 0) >> self.range_bits for tally in self.tallies.values())
+    @cached_property
+    def bits(self) -> int | None:
+        """Of a range, where anything is longer than one, so that no log has to fit one worker; None: nothing is."""
+        rows = ((max(tally.max_offset or 0, tally.sends, tally.reads)) for tally in self.tallies.values())
+        return self.range_bits if max(rows, default=0) >> self.range_bits else None
 
     def known(self, frame: DataFrame) -> DataFrame:
         """The frame with the LOGS columns of its log that it does not have yet."""
@@ -394,12 +396,21 @@ def _small_table(name: str, stored: Sequence[Stored]) -> pa.Table:
 
 
 def _scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFrame:
-    """A table of all runs. Many small files are gathered into one first, because every pass opens every file again (some ms each)."""
+    """A table of all runs. Many small files are gathered into one first, because every pass opens every file again (some
+    ms each); not on a cluster, where nobody else sees what this machine gathers.
+    """
     files = [path for run in stored for path in run.files[name]]
-    if len(files) > FEW_FILES and sum(run.rows[name] for run in stored) < len(files) * ROWS_WORTH_A_FILE:
-        files = [_gathered(scratch(spark) / f"{name}.parquet", files, TABLES[name].schema)]
+    small = len(files) > FEW_FILES and sum(run.rows[name] for run in stored) < len(files) * ROWS_WORTH_A_FILE
+    local = [path for path in files if isinstance(path, Path)]
+    if small and len(local) == len(files) and not on_a_cluster(spark):
+        files = [_gathered(scratch(spark) / f"{name}.parquet", local, TABLES[name].schema)]
     reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
-    return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[str(path.resolve()) for path in files])
+    return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[as_uri(path) for path in files])
+
+
+def as_uri(path: Place) -> str:
+    """As Spark reads it, whatever its default file system is. Not `Path.as_uri`: Hadoop takes `%20` for what it is."""
+    return f"file://{path.resolve()}" if isinstance(path, Path) else str(path)
 
 
 def _gathered(to: Path, files: Sequence[Path], schema: pa.Schema) -> Path:

@@ -6,6 +6,7 @@ known, so that a judgement that fails leaves what was there before.
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import time
@@ -43,6 +44,7 @@ from harness.checker.check import Check, Search
 from harness.checker.conclude import Evidence, Found, Judged, Row, conclude
 from harness.checker.facts import LogKey, Tally
 from harness.checker.history import History, offsets, opened
+from harness.checker.spark_place import SparkPlace
 from harness.history.reading import History as Stored
 from harness.history.rundir import VERDICT_JSON, write_whole
 
@@ -142,6 +144,15 @@ def write(run_dir: Path, judged: Judged) -> None:
     shutil.rmtree(run_dir / ANOMALY_DIR, ignore_errors=True)
     fresh.rename(run_dir / ANOMALY_DIR)
     write_whole(run_dir / VERDICT_JSON, json.dumps(judged.verdict.as_json(), indent=2).encode() + b"\n")
+
+
+def write_at(place: SparkPlace, judged: Judged) -> None:
+    """The same where there is no moving of whole directories: an old verdict goes first, the new one comes last."""
+    (place / VERDICT_JSON).unlink()
+    content = io.BytesIO()
+    pq.write_table(judged.anomalies, content, compression="zstd")
+    (place / ANOMALY_DIR / "anomalies.parquet").write_bytes(content.getvalue())
+    (place / VERDICT_JSON).write_bytes(json.dumps(judged.verdict.as_json(), indent=2).encode() + b"\n")
 
 
 def _screen(

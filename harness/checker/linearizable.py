@@ -14,7 +14,6 @@ is an aborted-read and no point here.
 
 from __future__ import annotations
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -22,7 +21,9 @@ from harness.checker.anomalies import NONLINEARIZABLE_LOG, STALE_END
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, LOG, READ, SENT, History
 from harness.checker.linearizability.log import NEVER, OPEN
+from harness.checker.linearizability.pieces import sweep_pieces
 from harness.checker.loss import missing
+from harness.checker.ranges import Reduce, at
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 
 _SWEPT = "log long, offset long, bound long"
@@ -34,7 +35,7 @@ def inversions(history: History) -> DataFrame:
 
 
 def _inversions(history: History) -> DataFrame:
-    return history.keep(_points(history).groupBy("bundle").applyInArrow(_sweep, _SWEPT))
+    return history.keep(_points(history).groupBy("bundle").applyInArrow(sweep_pieces, _SWEPT))
 
 
 def _points(history: History) -> DataFrame:
@@ -55,9 +56,9 @@ def _points(history: History) -> DataFrame:
         .withColumn("invoked", F.expr("greatest(invoked, coalesce(unknown_invoked, invoked))"))
         .drop("unknown_invoked")
     )
-    if not history.spans_ranges:
+    if history.bits is None:
         return ledger.withColumn("later", F.lit(OPEN))
-    ledger = ledger.withColumn("range", F.shiftright("offset", history.range_bits))
+    ledger = ledger.withColumn("range", F.shiftright("offset", history.bits))
     beyond = Window.partitionBy("log").orderBy(F.desc("range")).rowsBetween(Window.unboundedPreceding, -1)
     carried = (
         ledger.groupBy("log", "range")
@@ -104,26 +105,6 @@ def _unknown_appends(history: History) -> DataFrame:
     return history.sightings.where("info > 0 and ok = 0 and places = 1 and sent_log = log").select(
         "log", "offset", "v", "invoked"
     )
-
-
-def _sweep(table: pa.Table) -> pa.Table:
-    """In a Spark worker: the points of a bundle's rows, through the kernel; Arrow in, Arrow out."""
-    import numpy as np
-
-    from harness.checker.linearizability.log import NEVER, inversions
-
-    log, offset, invoked, completed, read, later = (
-        table[name].to_numpy() for name in ("log", "offset", "invoked", "completed", "read", "later")
-    )
-    rows = len(offset)
-    found = inversions(
-        np.concatenate((log, log)),
-        np.concatenate((2 * offset + 1, 2 * offset + 2)),
-        np.concatenate((invoked, np.full(rows, NEVER))),
-        np.concatenate((completed, read)),
-        np.concatenate((later, later)),
-    )
-    return pa.table({"log": log[found.x], "offset": offset[found.x], "bound": found.completed})
 
 
 def nonlinearizable(history: History, suspects: DataFrame) -> DataFrame:
@@ -199,22 +180,12 @@ def _early_ends(history: History) -> DataFrame:
         history.frame(history.bounds)
         .where("log_end is not null")
         .withColumn("log", F.expr(LOG))
-        .selectExpr(
-            "log", "2 * log_end as slot", "log_end", "op", "invoked_ns", "completed_ns", "cast(null as long) as there"
-        )
+        .selectExpr("log", "2 * log_end as slot", "log_end", "op", "invoked_ns", "completed_ns")
     )
-    there = history.ledger.selectExpr(
-        "log",
-        "2 * offset + 1 as slot",
-        "cast(null as long) as log_end",
-        "cast(null as long) as op",
-        "cast(null as long) as invoked_ns",
-        "cast(null as long) as completed_ns",
-        "least(ack_completed, read_completed) as there",
-    )
-    above = Window.partitionBy("log").orderBy(F.desc("slot")).rowsBetween(Window.unboundedPreceding, -1)
-    late = asked.unionByName(there).withColumn("bound", F.min("there").over(above))
-    late = late.where("op is not null and bound < invoked_ns")
+    there = history.ledger.selectExpr("log", "2 * offset + 1 as slot", "least(ack_completed, read_completed) as there")
+    bits = None if history.bits is None else history.bits + 1  # two slots to an offset
+    late = at(asked, there, "bound", "there", Reduce.MIN, group="log", order="slot", bits=bits, descending=True)
+    late = late.where("bound < invoked_ns")
     return history.keep(late.select("log", "log_end", "op", "invoked_ns", "completed_ns", "bound"))
 
 

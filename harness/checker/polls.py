@@ -40,6 +40,7 @@ from harness.checker.anomalies import (
 )
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import READ, History
+from harness.checker.ranges import Reduce, running
 from harness.checker.sentences import log_name, process, seconds, text
 from harness.history.formats.kafka import PART_BITS
 from reports.verdict import Severity
@@ -61,7 +62,7 @@ def steps(history: History) -> DataFrame:
 def _steps(history: History) -> DataFrame:
     walk = Window.partitionBy("walk").orderBy("invoked_ns", "op", "position")
     earlier = walk.rowsBetween(Window.unboundedPreceding, -1)
-    place = F.struct("offset", "op", "completed_ns")
+    place = F.struct(F.col("last").alias("offset"), "op", "completed_ns")
     reads = history.records.where(READ).selectExpr(
         f"{_WALK} as walk",
         "log",
@@ -75,7 +76,8 @@ def _steps(history: History) -> DataFrame:
         f"phase = 'final' and {str(not history.foreign).lower()} as final",
         f"{_MOVES_ON} as moves_on",
     )
-    paired = reads.withColumns(
+    hops = reads.withColumn("last", F.col("offset")) if history.bits is None else _hops(history, reads)
+    paired = hops.withColumns(
         {
             "before": F.lag(place).over(walk),
             "inside": F.lag("unit").over(walk) == F.col("unit"),
@@ -97,6 +99,58 @@ def _steps(history: History) -> DataFrame:
             "before.completed_ns as before_completed_ns",
         )
     )
+
+
+_STRAIGHT = """
+slope = high_slope and rows = high - low + 1 and 2 * places = rows * (low + high)
+and completed_ns = latest_ns and final = any_final and process = other and log = other_log
+and unit = other_unit and moves_on = all_move_on
+"""
+
+
+def _hops(history: History, reads: DataFrame) -> DataFrame:
+    """Reads with one row for all records of a poll that are offset after offset (`offset` to `last`): a long walk has few steps then.
+
+    Positions of a poll are distinct, so as many records as positions from the lowest to the highest, each as far from its
+    offset, are one after the other. Polls that are not like that keep a row per record.
+    """
+    poll = ["walk", "invoked_ns", "op"]
+    polls = history.keep(
+        reads.groupBy(*poll)
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.min("position").cast("long").alias("low"),
+            F.max("position").cast("long").alias("high"),
+            F.sum("position").alias("places"),
+            F.expr("min(offset - position)").alias("slope"),
+            F.expr("max(offset - position)").alias("high_slope"),
+            F.min("completed_ns").alias("completed_ns"),
+            F.max("completed_ns").alias("latest_ns"),
+            F.min("final").alias("final"),
+            F.max("final").alias("any_final"),
+            F.min("process").alias("process"),
+            F.max("process").alias("other"),
+            F.min("log").alias("log"),
+            F.max("log").alias("other_log"),
+            F.min("unit").alias("unit"),
+            F.max("unit").alias("other_unit"),
+            F.max("moves_on").alias("moves_on"),
+            F.min("moves_on").alias("all_move_on"),
+        )
+        .withColumn("straight", F.expr(f"coalesce({_STRAIGHT}, false)"))
+    )
+    crooked = polls.where("not straight").select(*poll)
+    straight = polls.where("straight").selectExpr(
+        *[column for column in reads.columns if column not in ("offset", "position")],
+        "cast(low as int) as position",
+        "low + slope as offset",
+        "high + slope as last",
+    )
+    rows = crooked.count()
+    if not rows:
+        return straight
+    single = reads.join(history.few(crooked, rows), poll, "left_semi").withColumn("last", F.col("offset"))
+    return straight.unionByName(single)
 
 
 _BACK = {
@@ -164,13 +218,12 @@ _PRESENT_IN_FOREIGN = "cast(read_min is not null as int)"
 def _numbered(history: History, suspects: DataFrame) -> DataFrame:
     """Every known offset of the suspects' logs: whether its record is `present` in the log, and how many are `below` it."""
     logs = F.broadcast(suspects.select("log").distinct())
-    below = Window.partitionBy("log").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     present = _PRESENT_IN_FOREIGN if history.foreign else _PRESENT
-    return (
-        history.known(history.ledger.join(logs, "log", "left_semi"))
-        .selectExpr("log", "offset", f"{present} as present")
-        .withColumn("below", F.coalesce(F.sum("present").over(below), F.lit(0)))
+    known = history.known(history.ledger.join(logs, "log", "left_semi")).selectExpr(
+        "log", "offset", f"cast({present} as long) as present"
     )
+    counted = running(known, "below", "present", Reduce.SUM, group="log", order="offset", bits=history.bits)
+    return counted.withColumn("below", F.coalesce("below", F.lit(0)))
 
 
 def _explained(history: History, found: DataFrame, kind: AnomalyType, sentence: str) -> DataFrame:

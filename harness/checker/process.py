@@ -9,9 +9,10 @@
     {"histories": ["etcd_000.log"], "question": {"model": "cas-register"}}            <- histories of other tools
     {"path": "etcd_000.log", "model": "cas-register", "verdict": "invalid", ...}      as `foreign.judge_path` has it
 
-Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. It ends
-at the end of its input, and with its parent: a watch on the parent's pid works from whatever thread the parent started
-it (PR_SET_PDEATHSIG fires when that thread ends). Only these lines go to standard output.
+Runs of one request are judged together, and verdict.json and anomalies/ of each are written before its line is. A run is
+a path or a URI; `"out": "/DIRECTORY"` beside them sends verdicts there. The process ends at the end of its input, and
+with its parent: a watch on the parent's pid works from whatever thread the parent started it (PR_SET_PDEATHSIG fires when
+that thread ends). Only these lines go to standard output.
 
 Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the
 workload some seconds of processor time at low priority, and saves them after the drain; `--cold` is for whoever has
@@ -28,12 +29,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.history.errors import HistoryError
+from harness.history.place import Place, is_uri, local
 from harness.history.reading import History as Stored
 from harness.history.reading import open_run
 
@@ -49,6 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=0, help="how many records rows to expect, roughly")
     parser.add_argument("--heap", default="2g", help="memory of the JVM (default: 2g)")
     parser.add_argument("--cores", type=int, help="processors to use (default: all)")
+    parser.add_argument("--master", help="Spark's master URL (default: this machine alone)")
+    parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
     parser.add_argument("--cold", action="store_true", help="do not judge a sample first")
     options = parser.parse_args(arguments)
     _end_with_parent()
@@ -58,10 +62,13 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     _compiling.start()
 
+    from harness.checker.cluster import Cluster, settings_from
     from harness.checker.session import SparkFailed, spark_session
 
+    settings = settings_from(options.spark_conf)
+    cluster = Cluster(master=options.master or "local[*]", settings=settings) if options.master or settings else None
     try:
-        with spark_session(rows=options.rows, heap=options.heap, cores=options.cores) as spark:
+        with spark_session(rows=options.rows, heap=options.heap, cores=options.cores, cluster=cluster) as spark:
             signal.signal(
                 signal.SIGINT, signal.SIG_IGN
             )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input
@@ -83,12 +90,15 @@ def answers(spark: SparkSession, line: str) -> Iterator[dict[str, Any]]:
     try:
         request = json.loads(line)
         foreign = "histories" in request
-        paths = [Path(path) for path in request["histories" if foreign else "runs"]]
+        paths = [str(path) for path in request["histories" if foreign else "runs"]]
         question = dict(request.get("question", {}))
+        out = Path(request["out"]) if request.get("out") else None
     except (ValueError, KeyError, TypeError, AttributeError):
         yield {"error": f'not a request: {line.strip()[:200]!r}; expected {{"runs": ["DIRECTORY", ...]}}'}
         return
-    yield from _of_histories(spark, paths, question) if foreign else _of_runs(spark, paths)
+    yield from (
+        _of_histories(spark, [Path(path) for path in paths], question) if foreign else _of_runs(spark, paths, out)
+    )
 
 
 def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -105,50 +115,98 @@ def _of_histories(spark: SparkSession, paths: list[Path], question: dict[str, An
             yield {"path": str(path), "verdict": ERROR, "error": f"{type(error).__name__}: {error}"}
 
 
-def _of_runs(spark: SparkSession, paths: list[Path]) -> Iterator[dict[str, Any]]:
-    from harness.checker.judge import judge, write
-
+def _of_runs(spark: SparkSession, paths: list[str], out: Path | None) -> Iterator[dict[str, Any]]:
     began = time.monotonic()
-    stored: dict[Path, Stored] = {}
-    damaged: dict[Path, HistoryError] = {}
-    holders: dict[str, Path] = {}
-    for path in dict.fromkeys(paths):
-        try:
-            found = open_run(path)
-        except HistoryError as error:
-            damaged[path] = error
-            continue
-        holder = holders.setdefault(found.info.run, path)
-        if holder == path:
-            stored[path] = found
-        else:
-            damaged[path] = HistoryError(path, "", f"holds the same run as {holder}")
-    try:
-        judged = dict(zip(stored, judge(spark, list(stored.values()), _doing), strict=True))
-    except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
-        for path in stored:
-            yield {"path": str(path), "error": f"{type(error).__name__}: {error}"}
-        judged = {}
+    stored, damaged = _opened(spark, [*dict.fromkeys(paths)], out)
+    judged, failed = _judged(spark, stored)
+    damaged |= failed
     for path in dict.fromkeys(paths):
         if path in damaged:
-            yield {"path": str(path), "error": str(damaged[path])}
-        elif path in judged:
-            yield _written(path, judged[path], write, began)
+            yield {"path": path, "error": damaged[path]}
+        else:
+            yield _written(path, stored[path].path, out, judged[path], began)
 
 
-def _written(path: Path, judged: Any, write: Callable[[Path, Any], None], began: float) -> dict[str, Any]:
+def _judged(spark: SparkSession, stored: dict[str, Stored]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was concluded, and what went wrong. Pages of far files are checked only now: a damaged one must not keep the others
+    from being judged.
+    """
+    from harness.checker.cluster import explained
+    from harness.checker.judge import judge
+
     try:
-        write(path, judged)
-    except OSError as error:
-        return {"path": str(path), "error": f"the verdict ({judged.verdict.verdict}) could not be written: {error}"}
+        return dict(zip(stored, judge(spark, list(stored.values()), _doing), strict=True)), {}
+    except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
+        if len(stored) == 1 or not any(is_uri(path) for path in stored):
+            return {}, {path: explained(error) or f"{type(error).__name__}: {error}" for path in stored}
+    judged: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    for path, run in stored.items():
+        one, wrong = _judged(spark, {path: run})
+        judged |= one
+        failed |= wrong
+    return judged, failed
+
+
+def _opened(spark: SparkSession, paths: list[str], out: Path | None) -> tuple[dict[str, Stored], dict[str, str]]:
+    """Runs that can be judged, and why the others cannot."""
+    from harness.checker.cluster import unseen
+    from harness.checker.session import on_a_cluster
+    from harness.checker.spark_place import SparkPlace
+
+    stored: dict[str, Stored] = {}
+    damaged: dict[str, str] = {}
+    runs: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for path in paths:
+        try:
+            # pages of far files are checked where they are read; here they would travel twice
+            found = open_run(SparkPlace(spark, path), deep=False) if is_uri(path) else open_run(local(path))
+        except (HistoryError, OSError) as error:
+            damaged[path] = str(error)
+            continue
+        if runs.setdefault(found.info.run, path) != path:
+            damaged[path] = f"{path}: holds the same run as {runs[found.info.run]}"
+        elif out is not None and names.setdefault(found.path.name, path) != path:
+            damaged[path] = (
+                f"{path}: its verdict would go where that of {names[found.path.name]} goes; judge it by itself"
+            )
+        else:
+            stored[path] = found
+    if on_a_cluster(spark):
+        ours = {str(local(path)): path for path in stored if not is_uri(path)}
+        for name, host in unseen(spark, [Path(name) for name in ours]).items() if ours else ():
+            del stored[ours[name]]
+            damaged[ours[name]] = (
+                f"{name}: the executor on {host} does not see it; put it where driver and executors see it: "
+                "a directory that they share, or a URI that Spark reads (hdfs://, s3a://)"
+            )
+    return stored, damaged
+
+
+def _written(path: str, place: Place, out: Path | None, judged: Any, began: float) -> dict[str, Any]:
+    from harness.checker.judge import write, write_at
+    from harness.checker.spark_place import SparkPlace
+
     verdict = judged.verdict
+    try:
+        if out is not None:
+            (out / place.name).mkdir(parents=True, exist_ok=True)
+            write(out / place.name, judged)
+        elif isinstance(place, SparkPlace):
+            write_at(place, judged)
+        else:
+            write(local(path), judged)
+    except OSError as error:
+        return {"path": path, "error": f"the verdict ({verdict.verdict}) could not be written: {error}"}
     return {
-        "path": str(path),
+        "path": path,
         "run": verdict.run,
         "verdict": verdict.verdict,
         "status": verdict.status,
         "reason": verdict.reason,
         "seconds": round(time.monotonic() - began, 3),
+        **({"document": verdict.as_json()} if out is not None or is_uri(path) else {}),
     }
 
 

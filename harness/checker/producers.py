@@ -34,6 +34,7 @@ from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, SENT, History
 from harness.checker.loss import missing
 from harness.checker.polls import passed_over
+from harness.checker.ranges import Reduce, running
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 from reports.verdict import Severity
 
@@ -50,11 +51,10 @@ def overtaken(history: History) -> DataFrame:
 
 
 def _overtaken(history: History) -> DataFrame:
-    earlier = Window.partitionBy("stream").orderBy("sequence").rowsBetween(Window.unboundedPreceding, -1)
-    sends = _sends(history, _outside(history), _STREAM)
-    found = sends.select("stream", "log", "sequence", "offset", "op", "transaction").withColumn(
-        "overtaken", F.max("offset").over(earlier)
+    sends = _sends(history, _outside(history), _STREAM).select(
+        "stream", "log", "sequence", "offset", "op", "transaction"
     )
+    found = running(sends, "overtaken", "offset", Reduce.MAX, group="stream", order="sequence", bits=history.bits)
     if history.transactions:
         unit = Window.partitionBy("stream", "transaction").orderBy("sequence")
         first = F.first("overtaken").over(unit.rowsBetween(Window.unboundedPreceding, Window.currentRow))

@@ -23,6 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.checker.cluster import Cluster, ClusterFailed, meet_executors, pack
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -49,22 +51,30 @@ class SparkFailed(Exception):
 
 
 @contextmanager
-def spark_session(*, rows: int = 0, heap: str = HEAP, cores: int | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    *, rows: int = 0, heap: str = HEAP, cores: int | None = None, cluster: Cluster | None = None
+) -> Iterator[SparkSession]:
     """One session for as long as the context lasts; there can be one per process at a time.
 
-    `rows`: of the records tables that it will judge, roughly. `heap` is the JVM's (Spark syntax, "2g"); Python workers
-    come on top, some 150 MB per core. `cores`: None for all.
+    `rows`: of the records tables that it will judge, roughly. `heap` is the JVM's, and each executor's (Spark syntax,
+    "2g"); Python workers come on top, some 150 MB per core. `cores`: None for all. `cluster`: None for this machine.
+    SparkFailed, also for a cluster that cannot judge.
     """
     _remove_leftovers()
     home = Path(tempfile.mkdtemp(prefix=_PREFIX))
     held = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(held, fcntl.LOCK_SH)
     try:
-        spark = _start(home, _configuration(home, heap, cores, large=rows >= LARGE_ROWS))
+        spark = _start(home, _configuration(home, heap, cores, cluster, large=rows >= LARGE_ROWS), cluster)
         try:
+            if on_a_cluster(spark):
+                spark.sparkContext.addPyFile(str(pack(home)))
+                meet_executors(spark)
             yield spark
         finally:
             _stop(spark)
+    except ClusterFailed as error:
+        raise SparkFailed(str(error)) from error
     finally:
         _live.clear()
         os.close(held)
@@ -72,8 +82,14 @@ def spark_session(*, rows: int = 0, heap: str = HEAP, cores: int | None = None) 
 
 
 def scratch(spark: SparkSession) -> Path:
-    """The session's private directory."""
-    return Path(spark.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir())
+    """The session's private directory, on the driver's machine."""
+    (_, home), *_ = _live
+    return home
+
+
+def on_a_cluster(spark: SparkSession) -> bool:
+    """Whether rows are read by other machines than this one."""
+    return not Cluster(master=str(spark.sparkContext.master)).is_local
 
 
 def abandon() -> None:
@@ -87,7 +103,8 @@ def abandon() -> None:
 _live: list[tuple[subprocess.Popen[bytes], Path]] = []  # the session's JVM; at most one
 
 
-def _start(home: Path, configuration: dict[str, str]) -> SparkSession:
+def _start(home: Path, configuration: dict[str, str], cluster: Cluster | None) -> SparkSession:
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway  # its only door to the JVM's standard error
@@ -99,7 +116,7 @@ def _start(home: Path, configuration: dict[str, str]) -> SparkSession:
         conf.set(name, value)
     said = home / "jvm.log"
     try:
-        with said.open("wb") as log, _environment(home):
+        with said.open("wb") as log, _environment(home, configuration):
             gateway = launch_gateway(
                 conf,
                 {  # type: ignore[no-untyped-call]
@@ -109,29 +126,30 @@ def _start(home: Path, configuration: dict[str, str]) -> SparkSession:
                 },
             )
             _live.append((gateway.proc, home))
-            context = SparkContext(gateway=gateway, conf=conf)
-    except (PySparkException, OSError) as error:
-        raise SparkFailed(
-            f"Spark did not start ({error}); it needs Java 17 or later. The JVM said:\n{_tail(said)}"
-        ) from error
-    return SparkSession(context)
+            session = SparkSession(SparkContext(gateway=gateway, conf=conf))
+    except (PySparkException, Py4JError, OSError) as error:
+        needs = "it needs Java 17 or later" + (f", and {cluster.master} must answer" if cluster else "")
+        told = f"Spark did not start ({_first_line(error)}); {needs}. The JVM said:\n{_tail(said)}"
+        abandon()
+        raise SparkFailed(told) from error
+    return session
 
 
-def _configuration(home: Path, heap: str, cores: int | None, *, large: bool) -> dict[str, str]:
+def _configuration(home: Path, heap: str, cores: int | None, cluster: Cluster | None, *, large: bool) -> dict[str, str]:
     compiler = "" if large else _FIRST_COMPILER_ONLY
+    where = cluster or Cluster(master=f"local[{cores or '*'}]")
+    address = where.address
     return {
-        "spark.master": f"local[{cores or '*'}]",
         "spark.app.name": "krash",
         "spark.driver.memory": heap,
         "spark.driver.extraJavaOptions": f'{_JVM} {compiler} -Djava.io.tmpdir="{home}"',
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **({} if address is None else {"spark.driver.host": address, "spark.driver.bindAddress": address}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": str(home),
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Partitions are sized by the number of rows and joins hinted by counted suspects (history.py), so the planner need
@@ -139,22 +157,26 @@ def _configuration(home: Path, heap: str, cores: int | None, *, large: bool) -> 
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
-            [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-        ),
+        **({"spark.executorEnv.PYTHONPATH": _own_path()} if where.is_local else {}),
+        **where.configuration(heap),
     }
 
 
+def _own_path() -> str:
+    return os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+
+
 @contextmanager
-def _environment(home: Path) -> Iterator[None]:
+def _environment(home: Path, configuration: dict[str, str]) -> Iterator[None]:
     """What only the environment can tell Spark, for as long as it starts. spark-submit would read a user's own settings
     and remote sessions from there.
     """
+    address = configuration.get("spark.driver.bindAddress")
     wanted = {
         "SPARK_CONF_DIR": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **({} if address is None else {"SPARK_LOCAL_IP": address}),
         "SPARK_LOCAL_DIRS": str(home),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": configuration.get("spark.pyspark.python", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "pyspark-shell",
     }
@@ -208,6 +230,14 @@ def _remove_leftovers() -> None:
                 shutil.rmtree(home, ignore_errors=True)
             finally:
                 os.close(held)
+
+
+def _first_line(error: Exception) -> str:
+    """Of a Java exception what it says, without where."""
+    lines = [
+        line for line in str(error).splitlines() if line and not line.startswith("An error occurred while calling")
+    ]
+    return lines[0].removeprefix(": ") if lines else type(error).__name__
 
 
 def _tail(path: Path) -> str:

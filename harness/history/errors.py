@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from harness.history.place import Place
 
 
 class HistoryError(Exception):
@@ -12,7 +12,7 @@ class HistoryError(Exception):
     the whole file.
     """
 
-    def __init__(self, path: Path, where: str, reason: str) -> None:
+    def __init__(self, path: Place, where: str, reason: str) -> None:
         self.path = path
         self.where = where
         self.reason = reason

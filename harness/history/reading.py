@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.history.errors import HistoryError
+from harness.history.place import Place
 from harness.history.rundir import HISTORY, JOURNAL, RunInfo, read_run_info
 from harness.history.tables import TABLES
 
@@ -21,18 +23,22 @@ from harness.history.tables import TABLES
 class History:
     """A finished run. `files`: table -> its Parquet files, never none; columns as the table's owner says, or more."""
 
-    path: Path
+    path: Place
     info: RunInfo
-    files: dict[str, list[Path]]
+    files: dict[str, list[Place]]
     rows: dict[str, int]  # table -> rows
 
     def table(self, name: str) -> pa.Table:
         """A whole table in memory: for faults, events and small runs."""
         columns = TABLES[name].schema.names
-        return pa.concat_tables([pq.ParquetFile(path).read(columns=columns) for path in self.files[name]])
+        tables = []
+        for path in self.files[name]:
+            with pq.ParquetFile(_source(path)) as file:
+                tables.append(file.read(columns=columns))
+        return pa.concat_tables(tables)
 
 
-def open_run(run_dir: Path, *, deep: bool = True) -> History:
+def open_run(run_dir: Place, *, deep: bool = True) -> History:
     """Check a run directory and say where its tables are. `deep`: read every page; otherwise only what footers tell."""
     info = read_run_info(run_dir)
     if (run_dir / JOURNAL).is_dir():
@@ -46,20 +52,25 @@ def open_run(run_dir: Path, *, deep: bool = True) -> History:
     )
 
 
-def check_tables(history: Path, run: str, *, deep: bool = True) -> dict[str, dict[Path, int]]:
+def check_tables(history: Place, run: str, *, deep: bool = True) -> dict[str, dict[Place, int]]:
     """Table -> file -> rows, of all tables; HistoryError when anything is not as it should be."""
-    found: dict[str, dict[Path, int]] = {}
+    found: dict[str, dict[Place, int]] = {}
     for name, table in TABLES.items():
-        paths = sorted((history / name).glob("*.parquet"))
+        paths = sorted((history / name).glob("*.parquet"), key=lambda path: path.name)
         if not paths:
             raise HistoryError(history / name, "", "no Parquet files: this part of the history is missing")
         found[name] = {path: _check_file(path, table.schema, run, deep=deep) for path in paths}
     return found
 
 
-def _check_file(path: Path, schema: pa.Schema, run: str, *, deep: bool) -> int:
+def _source(path: Place) -> Any:
+    """What Arrow opens: it reads local files by itself."""
+    return path if isinstance(path, Path) else path.open("rb")
+
+
+def _check_file(path: Place, schema: pa.Schema, run: str, *, deep: bool) -> int:
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = pq.ParquetFile(_source(path), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise HistoryError(path, "", f"not a whole Parquet file (truncated or foreign): {error}") from error
     with file:
@@ -75,7 +86,7 @@ def _check_file(path: Path, schema: pa.Schema, run: str, *, deep: bool) -> int:
         return int(file.metadata.num_rows)
 
 
-def _check_row_group(path: Path, file: pq.ParquetFile, group: int, schema: pa.Schema, run: str, *, deep: bool) -> None:
+def _check_row_group(path: Place, file: pq.ParquetFile, group: int, schema: pa.Schema, run: str, *, deep: bool) -> None:
     where = f"row group {group}"
     leaves = [file.schema.column(leaf).path for leaf in range(len(file.schema))]
     found = file.metadata.row_group(group).column(leaves.index("run")).statistics

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.history.errors import HistoryError
+from harness.history.place import Place
 
 RUN_FORMAT = 1
 RUN_JSON = "run.json"
@@ -83,7 +84,7 @@ def write_run_info(run_dir: Path, info: RunInfo) -> None:
     write_whole(run_dir / RUN_JSON, json.dumps(info.as_json(), indent=2, sort_keys=False).encode() + b"\n")
 
 
-def read_run_info(run_dir: Path) -> RunInfo:
+def read_run_info(run_dir: Place) -> RunInfo:
     """HistoryError when there is no run.json, or one that this krash does not understand."""
     path = run_dir / RUN_JSON
     try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import check_command
-from harness.check_command import check_paths
+from harness.check_command import Where, check_paths
 from harness.errors import UsageError
 from tests.harness.checker.models.judging import ops
 from tests.harness.checker.stories import clean
@@ -33,16 +33,19 @@ class Judge:
 
     answers: dict[str, dict[str, Any]]
     asked: list[Any]
+    options: list[str]
 
-    def __init__(self, log: Path, *, cold: bool) -> None:
+    def __init__(self, log: Path, *, cold: bool, options: list[str]) -> None:
         assert cold, "it is asked at once"
+        Judge.options = options
 
     async def judge_histories(self, paths: list[Path], question: dict[str, Any], _: Any) -> dict[Path, dict[str, Any]]:
         Judge.asked.append((paths, question))
         return {path: {**ANSWER, **Judge.answers[path.name]} for path in paths}
 
-    async def judge(self, paths: list[Path], _: Any) -> dict[Path, str | None]:
-        return dict.fromkeys(paths, "run.json: written in format 99")
+    async def judge_elsewhere(self, paths: list[Any], out: Path | None, _: Any) -> dict[Any, dict[str, Any]]:
+        Judge.asked.append((paths, out))
+        return {path: {"error": "run.json: written in format 99"} for path in paths}
 
     async def close(self) -> None:
         pass
@@ -119,9 +122,32 @@ def test_options_go_to_the_judge(answered: Any) -> None:
     ]
 
 
+def test_a_cluster_judges_runs_and_nothing_else(
+    answered: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (history,) = answered(VALID)
+    run = tmp_path / "run"
+    run.mkdir()
+    where = Where(master="spark://127.0.0.1:7077", settings=("spark.executor.memory=1g",), out=tmp_path / "out")
+    code = check_paths([str(history), str(run), f"file://{run}", "hdfs://cluster/runs/a"], where=where, as_json=True)
+    assert code == 3
+    assert Judge.asked == [([run, "hdfs://cluster/runs/a"], tmp_path / "out")]
+    assert Judge.options[:4] == ["--master", "spark://127.0.0.1:7077", "--spark-conf", "spark.executor.memory=1g"]
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert answers[0]["error"] == "histories of other tools are judged whole, on this machine: leave out --master"
+    assert [answer["path"] for answer in answers[1:]] == [str(run), "hdfs://cluster/runs/a"]
+    with pytest.raises(UsageError, match="--spark-conf: expected key=value, found 'x'"):
+        check_paths([str(run)], where=Where(settings=("x",)))
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({"model": "quantum"}, "cas-register"), ({"initial": "[1"}, "--initial"), ({"format_name": "xml"}, "jepsen-edn")],
+    [
+        ({"model": "quantum"}, "cas-register"),
+        ({"initial": "[1"}, "--initial"),
+        ({"format_name": "xml"}, "jepsen-edn"),
+        ({"consistency": ["mostly-fine"]}, "read-committed"),
+    ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_starts(
     answered: Any, options: dict[str, Any], told: str

@@ -6,7 +6,8 @@ Numba sees when a kernel's own file changes, not when a constant or a function t
 the directory is named by the digest of all files here: a stale kernel would be a wrong verdict.
 
 Numba reads its files back with pickle. So they are used only from a directory that belongs to this user and that nobody
-else can write; anywhere else kernels are compiled anew in each process. `NUMBA_DISABLE_JIT=1` runs them as plain
+else can write; anywhere else kernels are compiled anew in each process, and so are those that come in an archive, as
+executors of a cluster get them. `NUMBA_DISABLE_JIT=1` runs them as plain
 Python, which is how mutation tests see into them.
 """
 
@@ -65,7 +66,9 @@ def _njit(function: Callable[P, R], **options: bool) -> Callable[P, R]:
 
 @cache
 def cache_directory() -> Path | None:
-    """None: there is none that only this user can write."""
+    """None: there is none that only this user can write, or no files whose digest would name it."""
+    if not Path(__file__).is_file():
+        return None
     base = os.environ.get("XDG_CACHE_HOME") or ""
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     kernels = root / "krash" / "kernels"

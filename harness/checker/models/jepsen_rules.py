@@ -323,11 +323,23 @@ def _drains(history: Paired) -> bool:
     return any(operation.f == "drain" for operation in history.operations)
 
 
-def _has_parts(history: Paired) -> bool:
-    return all(
-        isinstance(o.value, (tuple, list)) and o.value and all(isinstance(part, (tuple, list)) for part in o.value)
-        for o in history.operations
-    )
+def _forks_can_be_seen(history: Paired) -> bool:
+    """Each key is written once, by a write of its own; reads are of several keys."""
+    written: list[Hashable] = []
+    for operation in history.operations:
+        parts = operation.value
+        if (
+            not isinstance(parts, (tuple, list))
+            or not parts
+            or not all(isinstance(part, (tuple, list)) for part in parts)
+        ):
+            return False
+        functions = [part[0] if part else None for part in parts]
+        if functions == ["w"] and len(parts[0]) == 3:
+            written.append(comparable(parts[0][1]))
+        elif len(parts) == 1 or set(functions) != {"r"}:
+            return False
+    return len(set(written)) == len(written)
 
 
 UNIQUE_IDS = RuleModel(name="unique-ids", functions=frozenset({"generate"}), rule=unique_ids, looks_like=_always)
@@ -344,7 +356,7 @@ BANK = RuleModel(
     looks_like=lambda history: any(operation.f == "transfer" for operation in history.operations),
 )
 LONG_FORK = RuleModel(
-    name="long-fork", functions=frozenset({"read", "write", "txn"}), rule=long_fork, looks_like=_has_parts
+    name="long-fork", functions=frozenset({"read", "write", "txn"}), rule=long_fork, looks_like=_forks_can_be_seen
 )
 FINAL_SET = RuleModel(name="final-set", functions=frozenset({"add", "read"}), rule=final_set, looks_like=_never)
 SET_FULL = RuleModel(name="set-full", functions=frozenset({"add", "read"}), rule=set_full, looks_like=reads_whole_sets)

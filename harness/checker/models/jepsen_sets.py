@@ -191,4 +191,5 @@ def _place(operation: Operation) -> tuple[int, int]:
 
 def reads_whole_sets(history: Paired) -> bool:
     reads = [o.result for o in history.operations if o.f == "read" and known(o) and o.result is not None]
-    return bool(reads) and all(isinstance(found, _COLLECTIONS) for found in reads)
+    adds = any(operation.f == "add" for operation in history.operations)
+    return adds and bool(reads) and all(isinstance(found, _COLLECTIONS) for found in reads)

@@ -68,7 +68,9 @@ def _pair(operation: Operation) -> tuple[Any, Any]:
 
 
 def _is_register(history: Paired) -> bool:
-    return bool(history.operations)
+    """What is only read, and holds many things, is more likely a bank, or keys of their own."""
+    written = any(operation.f == "write" for operation in history.operations)
+    return written or not any(isinstance(operation.result, (tuple, dict)) for operation in history.operations)
 
 
 def _has_cas(history: Paired) -> bool:

@@ -330,14 +330,15 @@ class Lists:
                 yield number, rows
 
     def _tail(self, edges: Edges, number: int, targets: list[int]) -> None:
-        last = int(self._base[number + 1]) - 1
-        begin, end = np.searchsorted(self._read_version, (last, last + 1), sorter=self._by_version)
-        readers = self._by_version[begin:end]
-        sources = [(row, RW) for row in np.unique(self._read_row[readers]).tolist()]
+        """From the last one that is known to have appended what was read, and from who saw no known one after that."""
         writers = self._slice(number)
-        writers = writers[writers >= 0]
-        if len(writers):
-            sources.append((int(writers[-1]), WW))
+        known = np.flatnonzero(writers >= 0)
+        last = int(known[-1]) + 1 if len(known) else 0  # elements of its version
+        versions = (self._base[number] + last, self._base[number + 1])
+        begin, end = np.searchsorted(self._read_version, versions, sorter=self._by_version)
+        sources = [(row, RW) for row in np.unique(self._read_row[self._by_version[begin:end]]).tolist()]
+        if len(known):
+            sources.append((int(writers[known[-1]]), WW))
         edges.fan(sources, targets, -1 - number)
 
     def words(self, source: int, target: int, kind: int, item: int) -> str:
@@ -345,11 +346,11 @@ class Lists:
         if item < 0:
             key = self._keys[-1 - item]
             element = next(e for e, row in key.writers.items() if row == target and e not in key.longest)
-            before = key.longest[-1] if key.longest else None
+            earlier = key.longest
         else:
             key, element = self._element(item)
-            place = item - int(self._base[self._key_of(item)]) - 1
-            before = next((e for e in key.longest[:place][::-1] if key.writers.get(e) == source), None)
+            earlier = key.longest[: item - int(self._base[self._key_of(item)]) - 1]
+        before = next((e for e in reversed(earlier) if key.writers.get(e) == source), None)
         one, two, where = self._name(source), self._name(target), said(key.name)
         if kind == WR:
             return f"{two} saw {one}'s append of {said(element)} to {where}"

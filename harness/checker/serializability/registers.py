@@ -116,6 +116,7 @@ class Registers:
         known: dict[int, int] = {}  # register -> version that a read must give now
         based: dict[int, int] = {}  # register -> version that was read before the first write
         own: dict[int, int] = {}  # register -> version that was written last
+        first_read = len(self._reads)
         for micro in done:
             key = keys.get(micro[1], -1)
             if key < 0:
@@ -127,7 +128,7 @@ class Registers:
             if outcome == FAILED:
                 versions.aborted[version] = row
                 continue
-            if known.get(key) == version and key not in own:
+            if (row, version) in self._reads[first_read:]:
                 what = f"{self._name(row)} read {said(micro[2])} from {said(micro[1])} before it wrote it"
                 self.findings.add("future-read", [row], what)
             if versions.writer[version] >= 0 or micro[2] == self._initial:

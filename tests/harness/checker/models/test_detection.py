@@ -22,6 +22,10 @@ from tests.harness.checker.models.judging import judged, ops, types
         (("0 invoke increment nil", "0 ok increment nil"), "counter"),
         (("0 invoke append :a", "0 ok append [0 :a]"), "log"),
         (("0 invoke elect 1", "0 ok elect 1"), "epoch"),
+        (("0 invoke txn [[:append 1 2]]", "0 ok txn [[:append 1 2]]"), "list-append"),
+        (("0 invoke txn [[:w 1 2] [:r 2 nil]]", "0 ok txn [[:w 1 2] [:r 2 nil]]"), "rw-register"),
+        (("0 invoke read [[:r 1 nil] [:r 2 nil]]", "0 ok read [[:r 1 1] [:r 2 nil]]"), "long-fork"),
+        (("0 invoke transfer {:from 1, :to 2, :amount 3}", "1 invoke read nil", "1 ok read {1 5, 2 5}"), "bank"),
         (("0 invoke txn [[:append :x 1] [:r :y nil]]", "0 ok txn [[:append :x 1] [:r :y []]]"), "list-append"),
         (("0 invoke txn [[:w :x 1]]", "0 ok txn [[:w :x 1]]", "1 invoke txn [[:r :x nil]]"), "rw-register"),
     ],
@@ -36,6 +40,17 @@ def test_independent_keys_are_taken_apart_first(tmp_path: Path) -> None:
     answer = judged(tmp_path / "history", ops(*lines, "2 invoke read [8 nil]", "2 ok read [8 nil]"))
     assert (answer["model"], answer["verdict"]) == ("register", "invalid")
     assert answer["anomalies"][0]["sentence"].startswith("key 7: ")
+
+
+def test_where_several_models_fit_the_error_names_them(tmp_path: Path) -> None:
+    answer = judged(tmp_path / "history", ops("0 invoke add 1", "0 ok add 1", "0 invoke read nil", "0 ok read [1]"))
+    assert answer["verdict"] == "error"
+    assert answer["error"] == "ops that are add, read may be judged as set or set-full: name one with --model"
+
+
+def test_reads_alone_of_what_holds_many_things_are_no_register(tmp_path: Path) -> None:
+    answer = judged(tmp_path / "history", ops("0 invoke read nil", "0 ok read {0 10, 1 10}"))
+    assert answer["verdict"] == "error"
 
 
 def test_what_fits_no_model_is_an_error_that_names_them(tmp_path: Path) -> None:

@@ -121,6 +121,10 @@ REGISTERS = {
         together("wx1 wy1", "rx1 ry_"),
         together("wx1 wy1", "rx1 ry1"),
     ),
+    "G-single-item ": (  # it read 1 and then wrote 2
+        together("wx1", "rx1 wx2 wy1", "ry1 rx1"),
+        together("wx1", "rx1 wx2 wy1", "ry1 rx2"),
+    ),
     "G-nonadjacent-item": (
         together("wx1", "wy1", "rx1 ry_", "ry1 rx_"),
         together("wx1", "wy1", "rx1 ry_", "rx1 ry1"),
@@ -153,6 +157,10 @@ REGISTERS = {
         together("rx1 wx1"),
         together("rx_ wx1"),
     ),
+    "future-read ": (
+        together("rx1 wx2 wx1"),
+        together("rx_ wx2 wx1"),
+    ),
     "G2-item, lost-update": (
         together("rx_ wx1", "rx_ wx2"),
         together("rx_ wx1", "rx1 wx2"),
@@ -174,7 +182,7 @@ def test_an_anomaly_has_its_name_and_its_lawful_neighbour_none(
     write: str, name: str, defect: Paired, lawful: Paired
 ) -> None:
     found = model_of(write).judge(defect, Question())
-    assert types(found) == set(name.split(", "))
+    assert types(found) == set(name.strip().split(", "))
     assert found.verdict == (Validity.VALID if name == "phantom-value" else Validity.INVALID)
     assert all(one.sentence and set(one.ops) <= set(range(len(defect.operations))) for one in found.found)
     clean = model_of(write).judge(lawful, Question())
@@ -203,6 +211,19 @@ def test_a_cycle_is_told_with_a_sentence_per_edge() -> None:
         "so T0 would have to come before itself"
     )
     assert found.ops == (0, 1)
+
+
+def test_an_append_that_nobody_read_came_after_what_was_read() -> None:
+    judgement = model_of("append").judge(together("ax1", "ax2 ay3", "rx19", "ry3 rx1"), Question())
+    sentences = {one.type: one.sentence for one in judgement.found}
+    assert sentences["G-single-item"] == (
+        "T3 did not see T1's append of 2 to x, T3 saw T1's append of 3 to y: so T3 would have to come before itself"
+    )
+    judgement = model_of("append").judge(together("ax1 ry3", "ax2 ay3", "rx19"), Question())
+    sentences = {one.type: one.sentence for one in judgement.found}
+    assert sentences["G1c"] == (
+        "T1 appended 2 to x after T0 appended 1, T0 saw T1's append of 3 to y: so T0 would have to come before itself"
+    )
 
 
 def test_a_shortest_cycle_is_told_although_time_has_longer_ones() -> None:

@@ -1,0 +1,128 @@
+"""The data directory of a node that runs for real (`environment.Disk`).
+
+Paths stay inside it. Whatever changes names (a new file, a rename, a removal) syncs the directory too, without which a machine that loses
+power may forget the name of a file whose content it has.
+
+    disk = FileDisk(Path("/var/lib/krash/c1"))
+    file = disk.open("metadata/00000000000000000000.log")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+
+class FileDisk:
+    def __init__(self, root: Path) -> None:
+        """Created if it is missing."""
+        self._root = root.resolve()
+        self._root.mkdir(parents=True, exist_ok=True)
+
+    def open(self, path: str) -> OpenFile:
+        at = self._inside(path)
+        created = not at.exists()
+        if created:
+            at.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(at, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        return OpenFile(descriptor, at.parent if created else None)
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return self._inside(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, content: bytes, *, sync: bool = True) -> None:
+        at = self._inside(path)
+        part = at.with_name(at.name + ".part")
+        with part.open("wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(at)
+        if sync:
+            sync_directory(at.parent)
+
+    def rename(self, source: str, target: str) -> None:
+        at = self._inside(target)
+        self._inside(source).replace(at)
+        sync_directory(at.parent)
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._inside(directory)))
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        at = self._inside(path)
+        if not at.is_dir():
+            at.mkdir(parents=True, exist_ok=True)
+            sync_directory(at.parent)
+
+    def remove(self, path: str) -> None:
+        at = self._inside(path)
+        at.unlink(missing_ok=True)
+        if at.parent.is_dir():
+            sync_directory(at.parent)
+
+    def _inside(self, path: str) -> Path:
+        at = (self._root / path).resolve()
+        if not at.is_relative_to(self._root):
+            raise ValueError(f"{path!r} leads out of the data directory {self._root}")
+        return at
+
+
+class OpenFile:
+    def __init__(self, descriptor: int, new_in: Path | None) -> None:
+        self._descriptor = descriptor
+        self._new_in = new_in  # the directory that does not know its name yet
+        self._size = os.fstat(descriptor).st_size
+
+    def size(self) -> int:
+        return self._size
+
+    def append(self, content: bytes | bytearray) -> None:
+        """All of it, or OSError; then some of it may be there."""
+        rest = memoryview(content)
+        while rest:
+            written = os.write(self._descriptor, rest)
+            self._size += written
+            rest = rest[written:]
+
+    def read(self, position: int, size: int) -> bytes:
+        pieces = []
+        while size > 0 and (piece := os.pread(self._descriptor, size, position)):
+            pieces.append(piece)
+            position, size = position + len(piece), size - len(piece)
+        return b"".join(pieces)
+
+    def truncate(self, size: int) -> None:
+        if size < self._size:
+            os.ftruncate(self._descriptor, size)
+            self._size = size
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+        if self._new_in is not None:
+            sync_directory(self._new_in)
+            self._new_in = None
+
+    async def sync_aside(self) -> None:
+        await asyncio.to_thread(self.sync)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

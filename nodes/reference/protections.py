@@ -1,0 +1,148 @@
+"""Every protection of the reference cluster that can be switched off, by name: what a KIP adds, and what comes of leaving it out.
+
+krash exists to notice when one of these is missing, so each can be: the code asks at exactly one place, `protections.on(...)`, and all are
+on unless a test or a spec switches them off.
+
+    protections = Protections(off=[Protection.VOTE_PERSISTED])
+    protections.on(Protection.VOTE_PERSISTED)        # False
+    Protection("vote-persisted").without             # "a voter that restarts votes again in an epoch in which it has voted: ..."
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+
+class Protection(enum.Enum):
+    """Name in specs, where it comes from, what goes wrong without it."""
+
+    VOTE_PERSISTED = (
+        "vote-persisted",
+        "KIP-595, Vote Request Handling",
+        "a voter that restarts votes again in an epoch in which it has voted: two leaders in one epoch",
+    )
+    ONE_VOTE_IN_AN_EPOCH = (
+        "one-vote-in-an-epoch",
+        "KIP-595, Vote Request Handling",
+        "a voter grants every candidate its vote: two leaders in one epoch",
+    )
+    COMMIT_IN_OWN_EPOCH = (
+        "commit-in-own-epoch",
+        "KIP-595, Fetch Request Handling; Raft, 5.4.2",
+        "an entry of an older epoch counts as committed once a majority has it, and a later leader that never had it overwrites it",
+    )
+    CHECK_QUORUM = (
+        "check-quorum",
+        "KIP-595 as of KAFKA-15489; KIP-642, Zombie Leader",
+        "a leader that no majority fetches from goes on as leader and answers from old metadata",
+    )
+    FSYNC_ON_VOTE = (
+        "fsync-on-vote",
+        "KIP-595, Quorum State",
+        "a machine that loses power forgets its vote: two leaders in one epoch",
+    )
+    FSYNC_ON_APPEND = (
+        "fsync-on-append",
+        "KIP-595, Log Compaction and Flush; KIP-631, Persistence and Visibility",
+        "machines that lose power forget committed entries",
+    )
+    SNAPSHOT_HAS_ALL_COMMITTED = (
+        "snapshot-has-all-committed",
+        "KIP-630, Snapshot Format; KIP-631, Snapshot Implementation",
+        "a snapshot is named by an offset that its content has not reached: who loads it lacks the newest committed record",
+    )
+    PRODUCER_EPOCH_FENCED = (
+        "producer-epoch-fenced",
+        "KIP-98, Fencing",
+        "a transactional producer that was replaced goes on writing",
+    )
+    CHECKSUM_AFTER_TORN_WRITE = (
+        "checksum-after-torn-write",
+        "KIP-98, Message Format",
+        "the half of a batch that reached the disk is served as if it were whole",
+    )
+    FSYNC_ON_PRODUCE = (
+        "fsync-on-produce",
+        "KIP-98 keeps Kafka's log.flush.interval.messages",
+        "records that the flush policy promises are lost when machines lose power",
+    )
+    APPEND_BEFORE_ACKNOWLEDGE = (
+        "append-before-acknowledge",
+        "Kafka's acks (KIP-1 settles what they promise)",
+        "a record is acknowledged that no log has yet: a kill -9 loses it",
+    )
+    REPLICATE_BEFORE_ACKNOWLEDGE = (
+        "replicate-before-acknowledge",
+        "KIP-1; acks=all",
+        "acks=all answers when the leader alone has the record: a failover loses it",
+    )
+    TRUNCATE_BY_EPOCH = (
+        "truncate-by-epoch",
+        "KIP-101, Proposed Changes; KIP-279",
+        "a follower cuts its log to its own high watermark, which lags: a committed record is lost when it leads next",
+    )
+    END_OFFSET_AFTER_EPOCH_START = (
+        "end-offset-after-epoch-start",
+        "KIP-207",
+        "a new leader tells a high watermark that lags behind its predecessor's: the end of the log goes backwards",
+    )
+    MAXIMAL_ISR = (
+        "maximal-isr",
+        "KIP-497, Proposed Changes",
+        "the high watermark passes a replica that the controller is just adding to the ISR; as leader it lacks acknowledged records",
+    )
+    ISR_COMMITTED_FIRST = (
+        "isr-committed-first",
+        "KIP-497, Proposed Changes",
+        "the leader counts with an ISR that the controller has not committed: a replica that lacks acknowledged records can be elected",
+    )
+    HIGH_WATERMARK_WITHIN_MIN_ISR = (
+        "high-watermark-within-min-isr",
+        "KAFKA-15583; KIP-966",
+        "a record that too few replicas have is refused to its producer and yet read by consumers: it may vanish after it was read",
+    )
+    BROKER_EPOCH_AT_LEADER = (
+        "broker-epoch-at-leader",
+        "KIP-903, Leader",
+        "a fetch of a broker's former life counts for the one that lost its disk",
+    )
+    ISR_ELIGIBILITY_AT_LEADER = (
+        "isr-eligibility-at-leader",
+        "KIP-841",
+        "the leader proposes fenced and stopping brokers for the ISR",
+    )
+    SEQUENCES_AFTER_FAILOVER = (
+        "sequences-after-failover",
+        "KIP-98, Idempotent Producer Guarantees",
+        "a new leader does not know what producers wrote: a retry is appended twice",
+    )
+    STABLE_OFFSET = (
+        "stable-offset",
+        "KIP-98, Last Stable Offset",
+        "read_committed reads records of transactions that are open and may be aborted",
+    )
+
+    def __new__(cls, name: str, source: str, without: str) -> Protection:
+        member = object.__new__(cls)
+        member._value_ = name
+        return member
+
+    def __init__(self, name: str, source: str, without: str) -> None:
+        self.source = source
+        self.without = without
+
+
+class Protections:
+    """Which are on: all but those named."""
+
+    __slots__ = ("off",)
+
+    def __init__(self, off: Iterable[Protection] = ()) -> None:
+        self.off = frozenset(off)
+
+    def on(self, protection: Protection) -> bool:
+        return protection not in self.off
+
+
+ALL_ON = Protections()
