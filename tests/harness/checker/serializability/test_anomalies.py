@@ -256,3 +256,8 @@ def test_many_that_appended_unread_and_read_before_are_linear() -> None:
     texts = [f"rx ax{i}" for i in range(1, 60)]
     judgement = model_of("append").judge(together(*texts, *["rx"] * 50), Question())
     assert {one.type: one.count for one in judgement.found} == {"lost-update": 1, "G2-item": 1}
+
+
+def test_many_that_read_one_version_and_then_wrote_are_linear() -> None:
+    judgement = model_of("w").judge(together("wx0", *[f"rx0 wx{i}" for i in range(1, 60)]), Question())
+    assert {one.type: one.count for one in judgement.found} == {"lost-update": 1, "G2-item": 1}
