@@ -202,6 +202,8 @@ def _forgotten(rng: random.Random, op: Op) -> Op:
     """Most often nobody knows whether it happened; sometimes only when it was over is not known."""
     if rng.random() < 0.2:
         return op._replace(completed=None)
+    if op.kind == "empty":  # nobody saw that it found nothing
+        return op._replace(kind="dequeue", completed=None, certain=False, result="unseen")
     seen = op.result if op.kind not in ("dequeue", "fetch-and-add") else "unseen"
     return op._replace(completed=None, certain=False, result=seen)
 

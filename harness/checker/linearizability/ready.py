@@ -2,7 +2,7 @@
 
     python -m harness.checker.linearizability.ready
 
-Set-up does it; the judge's process does it in a thread while its JVM starts, beside the workload of a run. A kernel has one signature
+The judge's process does it in a thread while its JVM starts, beside the workload of a run. A kernel has one signature
 whatever the object, so one small history through each engine that has kernels compiles all of them.
 """
 

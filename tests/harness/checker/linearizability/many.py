@@ -125,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         go_on(*min(behind, key=lambda one: one[1].histories))
         save(path, all_progress)
         write_table(document, all_progress)
+    write_table(document, all_progress)
     print(table(all_progress))
     return 1 if any(one.disagreements for _, one in work) else 0
 

@@ -203,6 +203,18 @@ def test_a_new_value_after_an_old_one_after_the_new_one() -> None:
     assert types(model_of("w").judge(history, Question())) == {"G-single-item-realtime"}
 
 
+def test_another_process_sees_a_session_out_of_order() -> None:
+    session = one_process("wx1", "wx2 wy1").operations
+    other = together("ry1 rx1", "wz9").operations[0]._replace(index=2, process=1, invoked=2)
+    judgement = model_of("w").judge(Paired(operations=[*session, other]), Question())
+    assert types(judgement) == {"G-single-item-process"}
+    (found,) = judgement.found
+    assert found.sentence == (
+        "T2 read 1 from x and did not see T1's write of 2, T2 saw T1's write of 1 to y: "
+        "so T2 would have to come before itself"
+    )
+
+
 def test_a_cycle_is_told_with_a_sentence_per_edge() -> None:
     judgement = model_of("append").judge(together("ax1 ry", "ay2 rx"), Question())
     (found,) = judgement.found

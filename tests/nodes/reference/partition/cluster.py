@@ -9,12 +9,11 @@ controller elects cleanly, validates AlterPartition as Kafka does, and fences. A
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.environment import MILLISECOND, SECOND
-from nodes.reference.log.batch import Marker
 from nodes.reference.log.log import Log, LogSettings
 from nodes.reference.partition.effects import (
     AlterPartition,
@@ -26,40 +25,16 @@ from nodes.reference.partition.effects import (
 from nodes.reference.partition.local import Local
 from nodes.reference.partition.partition import Partition
 from nodes.reference.partition.requests import Produce, Timestamp, WriteMarker
-from nodes.reference.partition.view import BrokerView, PartitionSettings, PartitionView
+from nodes.reference.partition.view import PartitionSettings, PartitionView
 from nodes.reference.protections import Protections
 from tests.nodes.reference.lone_disk import LoneDisk
+from tests.nodes.reference.partition.controller import Controller
+from tests.nodes.reference.partition.machine import Machine, Message
 from tests.nodes.reference.partition.observer import Observer
 from tests.nodes.reference.partition.producers import IdempotentProducer, TransactionalProducer
 
 BROKERS = (1, 2, 3)
 LAG = 100 * MILLISECOND
-
-
-@dataclass
-class Machine:
-    """A broker: its disk stays, its process comes and goes."""
-
-    id: int
-    disk: LoneDisk
-    checkpoint: int = 0  # of the high watermark
-    epoch: int = -1
-    partition: Partition | None = None
-    applied: int = 0  # entries of the metadata log
-    registered_at: int = 0  # a process acts on no metadata that is older than its registration
-    fetching: bool = False
-
-    def leads(self, epoch: int) -> bool:
-        leader = self.partition.leader if self.partition is not None else None
-        return leader is not None and leader.epoch == epoch
-
-
-@dataclass
-class Message:
-    """Something on its way. `deliver` returns nothing; losing it is never calling that."""
-
-    what: str
-    deliver: Callable[[], None]
 
 
 class Cluster:
@@ -70,12 +45,9 @@ class Cluster:
         self.protections = protections
         self.now = SECOND
         self.trace: list[str] = []
-        self.machines = {id: Machine(id, LoneDisk(id)) for id in BROKERS}
+        self.machines = {id: Machine(id, LoneDisk(self.choose(256))) for id in BROKERS}
         self.messages: list[Message] = []
-        self.epochs = 100  # the next broker epoch
-        self.view = PartitionView(replicas=BROKERS, isr=frozenset(BROKERS), leader=1, leader_epoch=0, partition_epoch=0)
-        self.registered: dict[int, BrokerView] = {}
-        self.metadata: list[tuple[PartitionView, dict[int, BrokerView]]] = []
+        self.controller = Controller(BROKERS, self.note)
         self.settings = PartitionSettings(min_insync_replicas=1 + self.choose(2), replica_lag_time_max_ms=100)
         self.observer = Observer(self)
         self.producers: list[IdempotentProducer | TransactionalProducer] = [
@@ -86,10 +58,10 @@ class Cluster:
         self._actions = [action for weight, action in self._weights() for _ in range(weight)]
         for machine in self.machines.values():
             self.start(machine)
-        self.registered = {id: replace(broker, fenced=False) for id, broker in self.registered.items()}
-        self.commit(self.view)
+        self.controller.activate_all()
+        self.controller.commit(self.view)
         for machine in self.machines.values():
-            self.apply_metadata(machine, len(self.metadata))
+            self.apply_metadata(machine, len(self.controller.metadata))
 
     def _weights(self) -> list[tuple[int, Callable[[], None]]]:
         """How often each thing happens; some schedules are calmer than others, so that more comes to pass between two faults."""
@@ -116,6 +88,11 @@ class Cluster:
             (6, self.unfence),
             (4, self.read),
         ]
+
+    @property
+    def view(self) -> PartitionView:
+        """What the controller has committed."""
+        return self.controller.view
 
     def choose(self, below: int) -> int:
         """0 when the script is at its end."""
@@ -156,82 +133,46 @@ class Cluster:
 
     # --- the controller
 
-    def commit(self, view: PartitionView) -> None:
-        """One entry of the metadata log."""
-        self.view = view
-        self.metadata.append((view, dict(self.registered)))
-
-    def change(self, *, isr: frozenset[int], leader: int) -> None:
-        moved = leader != self.view.leader
-        self.note(f"controller: leader {leader} isr {sorted(isr)}")
-        self.commit(
-            replace(
-                self.view,
-                isr=isr,
-                leader=leader,
-                leader_epoch=self.view.leader_epoch + moved,
-                partition_epoch=self.view.partition_epoch + 1,
-            )
-        )
-
-    def active(self, id: int) -> bool:
-        broker = self.registered.get(id)
-        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
-
-    def leave(self, id: int) -> None:
-        """Out of the ISR, unless it is the last one; whoever is in it and active leads (KIP-631, KIP-903's exception)."""
-        isr = self.view.isr - {id} or self.view.isr
-        leader = self.view.leader
-        if leader in (-1, id):
-            leader = next((other for other in BROKERS if other in isr and self.active(other)), -1)
-        if (isr, leader) != (self.view.isr, self.view.leader):
-            self.change(isr=isr, leader=leader)
-        else:
-            self.commit(self.view)
-
     def fence(self) -> None:
         """A session ends: mostly of a broker that is down."""
         down = [
-            machine.id for machine in self.machines.values() if machine.partition is None and self.active(machine.id)
+            machine.id
+            for machine in self.machines.values()
+            if machine.partition is None and self.controller.active(machine.id)
         ]
-        self.fence_broker(down[0] if down else BROKERS[self.choose(3)])
-
-    def fence_broker(self, id: int) -> None:
-        self.note(f"fence {id}")
-        self.registered[id] = replace(self.registered[id], fenced=True)
-        self.leave(id)
+        self.controller.fence_broker(down[0] if down else BROKERS[self.choose(3)])
 
     def unfence(self) -> None:
         for machine in self.machines.values():
-            broker = self.registered[machine.id]
+            broker = self.controller.registered[machine.id]
             if broker.fenced and machine.partition is not None and machine.epoch == broker.epoch:
                 self.note(f"unfence {machine.id}")
-                self.registered[machine.id] = replace(broker, fenced=False, in_controlled_shutdown=False)
+                self.controller.registered[machine.id] = replace(broker, fenced=False, in_controlled_shutdown=False)
                 if self.view.leader == -1 and machine.id in self.view.isr:
-                    self.change(isr=self.view.isr, leader=machine.id)
+                    self.controller.change(isr=self.view.isr, leader=machine.id)
                 else:
-                    self.commit(self.view)
+                    self.controller.commit(self.view)
                 return
 
     def move_leader(self) -> None:
         """As a preferred election does: anyone in the ISR that is active."""
-        others = [id for id in sorted(self.view.isr) if id != self.view.leader and self.active(id)]
+        others = [id for id in sorted(self.view.isr) if id != self.view.leader and self.controller.active(id)]
         if others:
-            self.change(isr=self.view.isr, leader=others[self.choose(len(others))])
+            self.controller.change(isr=self.view.isr, leader=others[self.choose(len(others))])
 
     def stop_gracefully(self) -> None:
         id = BROKERS[self.choose(3)]
-        if self.active(id):
+        if self.controller.active(id):
             self.note(f"controlled shutdown of {id}")
-            self.registered[id] = replace(self.registered[id], in_controlled_shutdown=True)
-            self.leave(id)
+            self.controller.registered[id] = replace(self.controller.registered[id], in_controlled_shutdown=True)
+            self.controller.leave(id)
 
     def alter_partition(self, sender: int, asked: AlterPartition) -> None:
         """Validation in Kafka's order, then a commit; the answer goes back over the network."""
-        error = self._alter_partition_error(sender, asked)
+        error = self.controller.alter_partition_error(sender, asked)
         self.note(f"AlterPartition of {sender} {asked}: {error.name}")
         if error is ErrorCode.none:
-            self.change(isr=asked.members, leader=self.view.leader)
+            self.controller.change(isr=asked.members, leader=self.view.leader)
         answer = AlterPartitionAnswer(
             asked=asked,
             error=error,
@@ -248,26 +189,11 @@ class Cluster:
 
         self.send(f"answer {error.name} to {sender}", deliver)
 
-    def _alter_partition_error(self, sender: int, asked: AlterPartition) -> ErrorCode:
-        if asked.leader_epoch < self.view.leader_epoch:
-            return ErrorCode.fenced_leader_epoch
-        if sender != self.view.leader:
-            return ErrorCode.invalid_request
-        if asked.partition_epoch < self.view.partition_epoch:
-            return ErrorCode.invalid_update_version
-        for id, epoch in asked.new_isr:
-            if not self.active(id) or epoch not in (-1, self.registered[id].epoch):
-                return ErrorCode.ineligible_replica
-        return ErrorCode.none
-
     # --- brokers
 
     def start(self, machine: Machine) -> None:
         """A process starts and registers: a new broker epoch, fenced, and out of the ISR."""
-        machine.epoch = self.epochs = self.epochs + 1
-        self.registered[machine.id] = BrokerView(epoch=machine.epoch, fenced=True)
-        if self.metadata:
-            self.leave(machine.id)
+        machine.epoch = self.controller.register(machine.id)
         settings = LogSettings(log_flush_interval_messages=1 if self.flush else None)
         log = Log.open(machine.disk, "t-0", settings, self.protections, high_watermark=machine.checkpoint)
         local = Local(
@@ -279,7 +205,7 @@ class Cluster:
             brokers={},
         )
         machine.partition = Partition(local)
-        machine.applied, machine.registered_at, machine.fetching = 0, len(self.metadata), False
+        machine.applied, machine.registered_at, machine.fetching = 0, len(self.controller.metadata), False
 
     def restart(self) -> None:
         for machine in self.machines.values():
@@ -299,7 +225,7 @@ class Cluster:
         if machine is not None:
             self.note(f"kill {machine.id}, the leader")
             machine.partition = None
-            self.fence_broker(machine.id)
+            self.controller.fence_broker(machine.id)
 
     def cut_power(self) -> None:
         """Without a flush policy only of a broker that others can stand in for, and it is fenced before it is back."""
@@ -310,15 +236,15 @@ class Cluster:
         machine.partition = None
         machine.disk.lose_power()
         if not self.flush:
-            self.fence_broker(machine.id)
+            self.controller.fence_broker(machine.id)
 
     def replace_disk(self) -> None:
         """Of a broker that is down and fenced and out of the ISR: nobody counts on its records."""
         for machine in self.machines.values():
-            down = machine.partition is None and self.registered[machine.id].fenced
+            down = machine.partition is None and self.controller.registered[machine.id].fenced
             if down and machine.id not in self.view.isr:
                 self.note(f"replace the disk of {machine.id}")
-                machine.disk, machine.checkpoint = LoneDisk(machine.id), 0
+                machine.disk, machine.checkpoint = LoneDisk(self.choose(256)), 0
                 return
 
     def follow_metadata(self) -> None:
@@ -327,14 +253,14 @@ class Cluster:
 
     def follow_all_metadata(self) -> None:
         for machine in self.machines.values():
-            self.apply_metadata(machine, len(self.metadata))
+            self.apply_metadata(machine, len(self.controller.metadata))
 
     def apply_metadata(self, machine: Machine, end: int) -> None:
         """Up to an entry; a broker may jump over several."""
-        end = min(max(end, machine.registered_at), len(self.metadata))
+        end = min(max(end, machine.registered_at), len(self.controller.metadata))
         if machine.partition is None or end <= machine.applied:
             return
-        view, brokers = self.metadata[end - 1]
+        view, brokers = self.controller.metadata[end - 1]
         machine.applied = end
         led = machine.partition.leader
         self.note(f"{machine.id} reads metadata up to {end}")
@@ -361,11 +287,12 @@ class Cluster:
             self.send_fetch(machine)
 
     def exchange(self) -> None:
-        """A fetch and its answer, with nothing between."""
-        before = len(self.messages)
+        """A fetch and its answer, with nothing between. What the leader asks of the controller is slower."""
+        before = list(self.messages)
         self.fetch()
-        while len(self.messages) > before:
-            self.messages.pop(before).deliver()
+        while fresh := [message for message in self.messages if message not in before and message.of_fetch]:
+            self.messages.remove(fresh[0])
+            fresh[0].deliver()
 
     def send_fetch(self, machine: Machine) -> None:
         follower = machine.partition
@@ -440,17 +367,6 @@ class Cluster:
         else:
             self.carry_out(machine, partition.write_marker(request, self.now))
 
-    def marker(self, ticket: tuple[int, int], marker: Marker, producer: int, epoch: int) -> WriteMarker:
-        return WriteMarker(
-            ticket=ticket,
-            marker=marker,
-            producer_id=producer,
-            producer_epoch=epoch,
-            coordinator_epoch=0,
-            timestamp=1_000,
-            deadline=self.now + 50 * MILLISECOND,
-        )
-
     def read(self) -> None:
         machine = self.any_leader()
         if machine is not None and machine.partition is not None:
@@ -463,10 +379,9 @@ class Cluster:
         self.note("heal")
         for _ in BROKERS:
             self.restart()
-        for id, broker in self.registered.items():
-            self.registered[id] = replace(broker, fenced=False, in_controlled_shutdown=False)
+        self.controller.activate_all()
         first = next(id for id in BROKERS if id in self.view.isr)
-        self.change(isr=self.view.isr, leader=first if self.view.leader == -1 else self.view.leader)
+        self.controller.change(isr=self.view.isr, leader=first if self.view.leader == -1 else self.view.leader)
         for _ in range(40):
             self.follow_all_metadata()
             self.tick_all()

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.log.batch import Marker
 from nodes.reference.partition.effects import ProduceAnswered
-from nodes.reference.partition.requests import Acks, Produce
+from nodes.reference.partition.requests import Acks, Produce, WriteMarker
 from tests.nodes.reference.producing import produced
 
 if TYPE_CHECKING:
@@ -126,7 +126,16 @@ class TransactionalProducer:
         self._doing = "marker"
         self._cluster.observer.decided(self._wrote, marker)
         self._cluster.note(f"{marker.name} of {self.id} with epoch {epoch} at {machine.id}")
-        self._cluster.ask(machine, self._cluster.marker((self.id, self._attempt), marker, self.id, epoch))
+        request = WriteMarker(
+            ticket=(self.id, self._attempt),
+            marker=marker,
+            producer_id=self.id,
+            producer_epoch=epoch,
+            coordinator_epoch=0,
+            timestamp=1_000,
+            deadline=self._cluster.now + 50 * MILLISECOND,
+        )
+        self._cluster.ask(machine, request)
 
     def answered(self, attempt: int, answer: ProduceAnswered) -> None:
         if attempt != self._attempt:
