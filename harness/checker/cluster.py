@@ -155,6 +155,8 @@ def explained(error: Exception) -> str | None:
         return f"executors run another version of Python{seen}: name one of ours with --spark-conf spark.pyspark.python=PATH"
     if missing := re.search(r'Cannot run program "([^"]+)"', said):
         return f"executors have no {missing[1]}: name their Python with --spark-conf spark.pyspark.python=PATH"
+    if damaged := re.search(r"\[FAILED_READ_FILE[^]]*\] Encountered error while reading file (\S+?)\.? ", said):
+        return f"{damaged[1]}: cannot be read: {_cause(said)}"
     return None
 
 
@@ -204,6 +206,9 @@ class _PathsNotThere:
 
 
 def _cause(said: str) -> str:
+    """Without where in Java: the innermost cause when there is one."""
+    if causes := re.findall(r"^Caused by: (.+)$", said, re.MULTILINE):
+        return str(causes[-1])[:500]
     lines = [line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("at ")]
     return " ".join(lines[:3])[:500]
 
