@@ -95,13 +95,13 @@ class Judged:
 def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
     facts = evidence.facts
     windows = Windows(evidence.faults)
-    asked = LOST_WRITE.name in facts.settings.enabled and not facts.foreign  # there, what was not read is `unseen`
+    asked = LOST_WRITE.name in facts.settings.wanted and not facts.foreign  # there, what was not read is `unseen`
     gaps = list(unjudged(facts, evidence.logs)) if asked else []
     rows: list[Row] = []
     totals: dict[tuple[str, str], int] = {}
     results = []
     for one in found:
-        if one.check.name not in facts.settings.enabled or (
+        if one.check.name not in facts.settings.wanted or (
             one.check.optional and not evidence.judged(one.check.needs)
         ):
             continue

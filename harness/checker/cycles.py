@@ -64,7 +64,7 @@ def _found(history: History) -> list[Cycle]:
     if not runs:
         return []
     extra = {kind.name for kind in CYCLES if kind.severity is Severity.INFORMATION}
-    wide = [run for run in runs if extra & set(history.runs[run].settings.enabled)]
+    wide = [run for run in runs if extra & set(history.runs[run].settings.wanted)]
     cycles = []
     for everything, these in ((True, wide), (False, [run for run in runs if run not in wide])):
         if these:
@@ -120,7 +120,7 @@ def _named(history: History) -> dict[tuple[str, int], str]:
 def _tell(kind: AnomalyType) -> Callable[[History], Iterator[Row]]:
     def tell(history: History) -> Iterator[Row]:
         for one in found(history):
-            if one.type == kind.name and (one.pure or kind.name in history.runs[one.run].settings.enabled):
+            if one.type == kind.name and (one.pure or kind.name in history.runs[one.run].settings.wanted):
                 for _ in range(one.count):
                     yield _finding(history, kind, one)
 

@@ -93,7 +93,7 @@ def judge(
 
 def judge_history(history: History, say: Callable[[str], None] = lambda text: None) -> list[Judged]:
     """The same for a history that is open already."""
-    enabled = {name for run in history.runs.values() for name in run.settings.enabled}
+    enabled = {name for run in history.runs.values() for name in run.settings.wanted}
     wanted = [
         check for check in CHECKS if check.name in enabled and (not check.optional or history.rows_of(check.needs))
     ]

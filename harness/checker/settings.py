@@ -12,10 +12,10 @@ DEFAULT = [kind.name for kind in TYPES if kind.by_default]
 class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: list[str] = Field(
-        DEFAULT,
-        description="Anomaly types to look for; by default "
-        "all but those that Kafka does not promise, or that only histories of other tools can have.",
+    enabled: list[str] | None = Field(
+        None,
+        description="Anomaly types to look for; null: all but those that Kafka does not promise, or that only histories of other "
+        "tools can have, also when a newer krash that knows more of them judges the run again.",
     )
     tolerate: list[str] = Field(
         default_factory=list, description="Anomaly types that are shown but do not make a run invalid."
@@ -39,8 +39,13 @@ class Settings(BaseModel):
 
     @field_validator("enabled", "tolerate")
     @classmethod
-    def _known(cls, names: list[str]) -> list[str]:
-        for name in names:
+    def _known(cls, names: list[str] | None) -> list[str] | None:
+        for name in names or ():
             if name not in BY_NAME:
                 raise ValueError(f"{name!r} is no anomaly type; there are {', '.join(BY_NAME)}")
         return names
+
+    @property
+    def wanted(self) -> list[str]:
+        """`enabled`, or what is looked for unless a spec says otherwise."""
+        return DEFAULT if self.enabled is None else self.enabled

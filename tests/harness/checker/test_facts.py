@@ -175,4 +175,10 @@ def test_a_run_without_settings_is_promised_everything() -> None:
 def test_settings_name_what_they_do_not_know() -> None:
     with pytest.raises(ValidationError, match=r"'lost-wrote' is no anomaly type; there are lost-write, duplicate"):
         Settings(tolerate=["lost-wrote"])
-    assert "stale-end-offset" not in Settings().enabled
+    assert "stale-end-offset" not in Settings().wanted
+
+
+def test_a_run_does_not_say_which_checks_there_were_when_it_was_recorded() -> None:
+    assert Settings().model_dump(mode="json")["enabled"] is None
+    assert Settings(enabled=["lost-write"]).wanted == ["lost-write"]
+    assert Settings(enabled=[]).wanted == []
