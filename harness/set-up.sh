@@ -116,7 +116,7 @@ install_locked() {
     step "$(grep -c == "$requirements") packages, Spark among them" \
         "${install[@]}" --no-build-isolation --require-hashes -r "$requirements"
     step 'krash' "${install[@]}" --no-build-isolation -e .
-    step "the judge's engines" "$python" -m harness.checker.linearizability.ready
+    step "the judge's engines" "$python" -m harness.checker.ready
 }
 
 set_up() {

@@ -211,7 +211,7 @@ def _written(path: str, place: Place, out: Path | None, judged: Any, began: floa
 
 
 def _compile_kernels() -> None:
-    from harness.checker.linearizability.ready import compile_kernels
+    from harness.checker.ready import compile_kernels
 
     with suppress(Exception):  # whoever needs the kernels is told; whoever does not must not be bothered
         compile_kernels()

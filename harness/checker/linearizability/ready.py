@@ -1,9 +1,7 @@
-"""Compile all kernels ahead, so that no verdict waits for a compiler: some twenty seconds once per version, then never.
+"""Compile the kernels of all objects ahead, for harness/checker/ready.py.
 
-    python -m harness.checker.linearizability.ready
-
-The judge's process does it in a thread while its JVM starts, beside the workload of a run. A kernel has one signature
-whatever the object, so one small history through each engine that has kernels compiles all of them.
+A kernel has one signature whatever the object, so one small history through each engine that has kernels compiles all
+of them.
 """
 
 from __future__ import annotations
@@ -54,7 +52,3 @@ def _history(kind: int, arguments: tuple[int, ...]) -> Operations:
         certain=np.ones(4, np.bool_),
         lists=lists_of([[1]] if whole else []),
     )
-
-
-if __name__ == "__main__":
-    compile_kernels()

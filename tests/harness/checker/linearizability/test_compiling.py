@@ -76,7 +76,7 @@ print(sum(sum(one.stats.cache_misses.values()) for one in dispatchers if one.tar
 
 def test_ready_compiles_all_that_verdicts_need(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    ready = [sys.executable, "-m", "harness.checker.linearizability.ready"]
+    ready = [sys.executable, "-m", "harness.checker.ready"]
     for _ in range(2):
         subprocess.run(ready, check=True, env=environment)
     judged = subprocess.run(
