@@ -101,9 +101,7 @@ def conclude(evidence: Evidence, found: Sequence[Found]) -> Judged:
     totals: dict[tuple[str, str], int] = {}
     results = []
     for one in found:
-        if one.check.name not in facts.settings.wanted or (
-            one.check.optional and not evidence.judged(one.check.needs)
-        ):
+        if one.check.name not in facts.settings.wanted or (one.check.optional and not evidence.judged(one.check.needs)):
             continue
         mine = [_anomaly(row, one.check, facts, windows) for row in one.rows.get(facts.run, ())]
         totals |= {(row["type"], row["severity"]): row["total"] for row in one.rows.get(facts.run, ())}
