@@ -122,6 +122,11 @@ class Protection(enum.Enum):
         "KIP-98, Last Stable Offset",
         "read_committed reads records of transactions that are open and may be aborted",
     )
+    BROKER_SELF_FENCING = (
+        "broker-self-fencing",
+        "KIP-631, Fencing; KIP-343, Broker-Side Heartbeat Timeout",
+        "a broker that the controller cannot reach goes on serving clients: they read what another leader has superseded",
+    )
 
     def __new__(cls, name: str, source: str, without: str) -> Protection:
         member = object.__new__(cls)
