@@ -22,7 +22,6 @@ OUTSIDE = {
         "time",
         "datetime",
         "secrets",
-        "uuid",
         "socket",
         "ssl",
         "select",
@@ -35,7 +34,7 @@ OUTSIDE = {
     *("mmap", "fcntl", "signal", "subprocess", "threading", "multiprocessing", "concurrent", "queue", "sched", "http"),
     *("urllib", "uvloop"),
 }
-TYPE_ONLY = {"random": {"Random"}}
+TYPE_ONLY = {"random": {"Random"}, "uuid": {"UUID"}}
 ASYNCIO_BY_ITSELF = {
     *("sleep", "timeout", "timeout_at", "wait_for", "open_connection", "start_server", "open_unix_connection"),
     *("start_unix_server", "to_thread", "run", "create_subprocess_exec", "create_subprocess_shell", "new_event_loop"),
