@@ -28,7 +28,9 @@ _OLDEST: Final = 2  # that kio has; KIP-497's versions 0 and 1 name topics inste
 
 
 class Alterations:
-    def __init__(self, broker: int, clock: Clock, channel: ControllerChannel, metadata: Metadata, replicas: Replicas) -> None:
+    def __init__(
+        self, broker: int, clock: Clock, channel: ControllerChannel, metadata: Metadata, replicas: Replicas
+    ) -> None:
         self._broker = broker
         self._clock = clock
         self._channel = channel

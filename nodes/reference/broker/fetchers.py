@@ -35,7 +35,9 @@ Asked = dict[PartitionId, tuple[Hosted, ReplicaFetch]]
 
 
 class Fetchers:
-    def __init__(self, environment: Environment, settings: BrokerSettings, metadata: Metadata, replicas: Replicas) -> None:
+    def __init__(
+        self, environment: Environment, settings: BrokerSettings, metadata: Metadata, replicas: Replicas
+    ) -> None:
         self._environment = environment
         self._clock = environment.clock
         self._settings = settings
@@ -65,7 +67,9 @@ class Fetchers:
             self._tasks.pop(leader).close()
         for leader, partitions in following.items():
             if leader not in self._tasks:
-                self._tasks[leader] = _Fetcher(self._environment, self._settings, self._metadata, self._replicas, leader)
+                self._tasks[leader] = _Fetcher(
+                    self._environment, self._settings, self._metadata, self._replicas, leader
+                )
             self._tasks[leader].follow(partitions)
 
     def _ask_offsets(self, hosted: Hosted, asked: AskLeaderOffsets) -> None:

@@ -71,7 +71,12 @@ class Heartbeats:
                 else:
                     await self._register(advertised)
                 if (self._lifecycle.state, self._lifecycle.broker_epoch) != before:
-                    _LOG.info("broker %d is %s, epoch %d", self._settings.node_id, self._lifecycle.state.value, self._lifecycle.broker_epoch)
+                    _LOG.info(
+                        "broker %d is %s, epoch %d",
+                        self._settings.node_id,
+                        self._lifecycle.state.value,
+                        self._lifecycle.broker_epoch,
+                    )
                     self._changed()
                 await self._pause()
         finally:
@@ -100,9 +105,7 @@ class Heartbeats:
                 ),
             ),
             features=(
-                Feature(
-                    name=METADATA_VERSION, min_supported_version=i16(OLDEST), max_supported_version=i16(LATEST)
-                ),
+                Feature(name=METADATA_VERSION, min_supported_version=i16(OLDEST), max_supported_version=i16(LATEST)),
             ),
             rack=self._settings.rack,
         )

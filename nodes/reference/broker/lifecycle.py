@@ -74,10 +74,18 @@ class Lifecycle:
 
     def time_passed(self, now: int) -> bool:
         """True: the lease has just ended, by the broker's own clock."""
-        if self.state is State.ACTIVE and now >= self.lease_end and self._protections.on(Protection.BROKER_SELF_FENCING):
+        if (
+            self.state is State.ACTIVE
+            and now >= self.lease_end
+            and self._protections.on(Protection.BROKER_SELF_FENCING)
+        ):
             self._fence()
             return True
         return False
+
+    def give_up(self) -> None:
+        """The controller has not let this broker stop in time: it stops all the same, and is fenced for it."""
+        self.state = State.SHUTDOWN
 
     def _renewed(self, answer: Any, sent: int) -> None:
         if answer.should_shut_down and self.wants_shutdown:

@@ -215,7 +215,14 @@ class Replicas:
                 case AskLeaderOffsets():
                     self.ask_offsets(hosted, effect)
                 case LogTruncated(was, end, high_watermark):
-                    _LOG.info("%s-%d cut from %d to %d, high watermark was %d", hosted.topic, hosted.id.index, was, end, high_watermark)
+                    _LOG.info(
+                        "%s-%d cut from %d to %d, high watermark was %d",
+                        hosted.topic,
+                        hosted.id.index,
+                        was,
+                        end,
+                        high_watermark,
+                    )
                 case FetchRefused(reason):
                     _LOG.warning("%s-%d: %s", hosted.topic, hosted.id.index, reason)
                     hosted.fetch_after = self._clock.now() + self._settings.replica_fetch_backoff_ms * MILLISECOND
