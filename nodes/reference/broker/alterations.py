@@ -108,7 +108,7 @@ def _wanted(form: Any, id: PartitionId, change: AlterPartition) -> Any:
     )
     return fitted(
         form.PartitionData,
-        partition_index=id.index,
+        partition_index=id.number,
         leader_epoch=change.leader_epoch,
         partition_epoch=change.partition_epoch,
         leader_recovery_state=0,

@@ -1,6 +1,6 @@
 """A broker: an observer of the metadata log, replicas on its disk, and a listener for clients and for other brokers.
 
-    broker = Broker(environment, settings, protections)
+    broker = Broker(environment, settings, observe(environment, settings, raft_config))
     await broker.run()              # until `stop` has been answered; OSError, BrokenInvariant: unfit to go on
     broker.stop()                   # SIGTERM: leaders are moved away first
 
@@ -37,6 +37,8 @@ from nodes.reference.broker.settings import BrokerSettings
 from nodes.reference.environment import MILLISECOND, Address, Environment, Listening
 from nodes.reference.metadata.features import LATEST, METADATA_VERSION, OLDEST
 from nodes.reference.protections import ALL_ON, Protections
+from nodes.reference.raft.replica import Replica
+from nodes.reference.raft.roles import RaftConfig
 from nodes.reference.server.handlers import Api, Feature, Features, Handlers
 
 _LOG: Final = logging.getLogger("krash.reference.broker")
@@ -50,6 +52,23 @@ FORWARDED: Final = (
 )
 
 
+Follow = Callable[[Metadata], Coroutine[Any, Any, None]]
+
+
+def observe(
+    environment: Environment,
+    settings: BrokerSettings,
+    config: RaftConfig,
+    protections: Protections = ALL_ON,
+) -> Follow:
+    """Follow the metadata log as an observer (KIP-595), with a copy of it on this broker's disk."""
+
+    async def follow(metadata: Metadata) -> None:
+        await Replica(environment, settings.node_id, config, settings.controllers, metadata, protections).run()
+
+    return follow
+
+
 class Broker:
     """follow: runs until cancelled and keeps `metadata` up to date, as an observer or with a controller in the same process."""
 
@@ -57,7 +76,7 @@ class Broker:
         self,
         environment: Environment,
         settings: BrokerSettings,
-        follow: Callable[[Metadata], Coroutine[Any, Any, None]],
+        follow: Follow,
         protections: Protections = ALL_ON,
     ) -> None:
         self._environment = environment
@@ -65,7 +84,7 @@ class Broker:
         self._follow = follow
         self.settings = settings
         self.metadata = Metadata()
-        self.lifecycle = Lifecycle(settings.broker_session_timeout_ms, protections)
+        self.lifecycle = Lifecycle(protections)
         self.replicas = Replicas(environment, settings, protections, self.metadata)
         self.fetchers = Fetchers(environment, settings, self.metadata, self.replicas)
         serving = Serving(

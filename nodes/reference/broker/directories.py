@@ -23,7 +23,7 @@ def directory(topic: str, index: int) -> str:
 
 def prepare(disk: Disk, topic: str, id: PartitionId) -> str:
     """The directory of a partition. What a deleted topic of the same name has left there is removed (KIP-516)."""
-    path = directory(topic, id.index)
+    path = directory(topic, id.number)
     content = f"version: 0\ntopic_id: {id.topic_id}\n".encode()
     there = disk.read(f"{path}/{_METADATA}")
     if there != content:
@@ -36,7 +36,7 @@ def prepare(disk: Disk, topic: str, id: PartitionId) -> str:
 
 def delete(disk: Disk, topic: str, id: PartitionId) -> None:
     """The name of the topic goes last, so that what a crash leaves is known for what it is."""
-    path = directory(topic, id.index)
+    path = directory(topic, id.number)
     names = disk.list(path)
     for name in sorted(names, key=lambda name: name == _METADATA):
         disk.remove(f"{path}/{name}")

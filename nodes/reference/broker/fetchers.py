@@ -95,7 +95,7 @@ class Fetchers:
 
     def _list_offsets(self, hosted: Hosted, asked: AskLeaderOffsets, timestamp: int) -> list_offsets.ListOffsetsRequest:
         partition = list_offsets.ListOffsetsPartition(
-            partition_index=i32(hosted.id.index),
+            partition_index=i32(hosted.id.number),
             current_leader_epoch=i32(asked.leader_epoch),
             timestamp=i64(timestamp),
         )
@@ -200,7 +200,7 @@ class _Fetcher:
             names[id.topic_id] = hosted.topic
             by_topic[id.topic_id].append(
                 form.FetchPartition(
-                    partition=id.index,
+                    partition=id.number,
                     current_leader_epoch=request.leader_epoch,
                     fetch_offset=request.offset,
                     last_fetched_epoch=request.last_fetched_epoch,

@@ -12,16 +12,17 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from kio.schema.broker_heartbeat.v0.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v1.request import BrokerRegistrationRequest, Feature, Listener
 from kio.schema.types import BrokerId
 from kio.serial.readers import read_uuid
-from kio.static.primitive import i16, i32, i64, u16
+from kio.static.primitive import i16, i32, u16
 
 from nodes.reference.broker.controller_channel import ControllerChannel
-from nodes.reference.broker.lifecycle import Lifecycle, State
+from nodes.reference.broker.lifecycle import Lifecycle
 from nodes.reference.broker.metadata import Metadata
 from nodes.reference.broker.settings import BrokerSettings
+from nodes.reference.controller.messages import BrokerState
+from nodes.reference.controller.schema import BrokerHeartbeatRequest
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.features import LATEST, METADATA_VERSION, OLDEST
 
@@ -64,13 +65,13 @@ class Heartbeats:
     async def run(self, advertised: Address) -> None:
         """Until the controller lets this broker stop."""
         try:
-            while self._lifecycle.state is not State.SHUTDOWN:
-                before = self._lifecycle.state, self._lifecycle.broker_epoch
+            while self._lifecycle.state is not BrokerState.SHUTDOWN:
+                before = self._now()
                 if self._lifecycle.registered:
                     await self._heartbeat()
                 else:
                     await self._register(advertised)
-                if (self._lifecycle.state, self._lifecycle.broker_epoch) != before:
+                if self._now() != before:
                     _LOG.info(
                         "broker %d is %s, epoch %d",
                         self._settings.node_id,
@@ -82,8 +83,11 @@ class Heartbeats:
         finally:
             self._channel.close()
 
+    def _now(self) -> tuple[str, int]:
+        return self._lifecycle.state.name, self._lifecycle.broker_epoch
+
     async def _pause(self) -> None:
-        settled = self._lifecycle.state is State.ACTIVE and not self._lifecycle.wants_shutdown
+        settled = self._lifecycle.state is BrokerState.ACTIVE and not self._lifecycle.wants_shutdown
         interval = self._settings.broker_heartbeat_interval_ms * MILLISECOND if settled else _SOON
         waiting = asyncio.Event()
         timer = self._clock.call_at(self._clock.now() + interval, waiting.set)
@@ -119,16 +123,15 @@ class Heartbeats:
     async def _heartbeat(self) -> None:
         sent = self._clock.now()
         request = BrokerHeartbeatRequest(
-            broker_id=BrokerId(i32(self._settings.node_id)),
-            broker_epoch=i64(self._lifecycle.broker_epoch),
-            current_metadata_offset=i64(self._metadata.offset),
-            want_fence=not self._ready(),
-            want_shut_down=self._lifecycle.wants_shutdown,
+            target_state=self._lifecycle.target(ready=self._ready()),
+            broker_id=self._settings.node_id,
+            broker_epoch=self._lifecycle.broker_epoch,
+            lease_start_time_ms=sent // MILLISECOND,
+            cur_metadata_offset=self._metadata.offset + 1,
         )
         try:
             answer = await self._channel.ask(request, deadline=sent + self._settings.request_timeout_ms * MILLISECOND)
         except Disconnected:
             self._lifecycle.time_passed(self._clock.now())
             return
-        self._lifecycle.heartbeat_answered(answer, sent)
-        self._lifecycle.time_passed(self._clock.now())
+        self._lifecycle.heartbeat_answered(answer, self._clock.now())

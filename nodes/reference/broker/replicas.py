@@ -146,7 +146,7 @@ class Replicas:
             directory,
             self._settings.log(configured),
             self._protections,
-            high_watermark=self._checkpoint.get((topic, id.index), 0),
+            high_watermark=self._checkpoint.get((topic, id.number), 0),
         )
         local = Local(
             broker=self._settings.node_id,
@@ -157,15 +157,15 @@ class Replicas:
             brokers=self._metadata.image.broker_views,
         )
         hosted = Hosted(id, topic, Partition(local))
-        self._hosted[id] = self._by_name[topic, id.index] = hosted
+        self._hosted[id] = self._by_name[topic, id.number] = hosted
         return hosted
 
     def _delete(self, id: PartitionId, now: int) -> None:
         hosted = self._hosted.pop(id, None)
         if hosted is None:
             return
-        if self._by_name.get((hosted.topic, id.index)) is hosted:
-            del self._by_name[hosted.topic, id.index]
+        if self._by_name.get((hosted.topic, id.number)) is hosted:
+            del self._by_name[hosted.topic, id.number]
         self.carry_out(hosted, hosted.partition.metadata_changed(None, self._metadata.image.broker_views, now))
         hosted.partition.local.log.close()
         directories.delete(self._disk, hosted.topic, id)
@@ -218,16 +218,16 @@ class Replicas:
                     _LOG.info(
                         "%s-%d cut from %d to %d, high watermark was %d",
                         hosted.topic,
-                        hosted.id.index,
+                        hosted.id.number,
                         was,
                         end,
                         high_watermark,
                     )
                 case FetchRefused(reason):
-                    _LOG.warning("%s-%d: %s", hosted.topic, hosted.id.index, reason)
+                    _LOG.warning("%s-%d: %s", hosted.topic, hosted.id.number, reason)
                     hosted.fetch_after = self._clock.now() + self._settings.replica_fetch_backoff_ms * MILLISECOND
                 case LogFailed(reason):
-                    self._fail(f"{hosted.topic}-{hosted.id.index}: {reason}")
+                    self._fail(f"{hosted.topic}-{hosted.id.number}: {reason}")
 
     async def run(self) -> None:
         """What time brings to partitions; OSError once the disk has failed: a broker with one log directory ends then, as Kafka's does."""
@@ -250,7 +250,7 @@ class Replicas:
             moved = moved or high_watermark != hosted.checkpointed
             hosted.checkpointed = high_watermark
         if moved:
-            marks = {(hosted.topic, hosted.id.index): hosted.checkpointed for hosted in self}
+            marks = {(hosted.topic, hosted.id.number): hosted.checkpointed for hosted in self}
             checkpoint.write_offsets(self._disk, directories.HIGH_WATERMARKS, marks)
 
     def close(self) -> None:

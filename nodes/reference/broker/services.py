@@ -107,7 +107,7 @@ class BrokerServices:
 
     def _news(self, topic: str, known: dict[int, int]) -> list[tuple[int, int | None]]:
         now = {
-            hosted.id.index: leader.epoch
+            hosted.id.number: leader.epoch
             for hosted in self._serving.replicas
             if hosted.topic == topic and (leader := hosted.partition.leader) is not None
         }

@@ -19,7 +19,7 @@ class BrokerSettings:
     listener_name: str = "PLAINTEXT"
     controllers: Mapping[int, Address]
     rack: str | None = None
-    broker_session_timeout_ms: int = 9_000
+    broker_session_timeout_ms: int = 9_000  # the controller's; told to who asks for it
     broker_heartbeat_interval_ms: int = 2_000
     controlled_shutdown_timeout_ms: int = 30_000
     request_timeout_ms: int = 2_000  # of what is asked of a controller, one try

@@ -192,7 +192,9 @@ class Handlers:
         )
 
     def _api_keys(self, entity: Any) -> tuple[Any, ...]:
-        ranges = {} if self._quorum is None else {key: (version, version) for key, version in QUORUM_APIS}
+        ranges: dict[int, tuple[int, int]] = (
+            {} if self._quorum is None else {key: (version, version) for key, version in QUORUM_APIS}
+        )
         ranges |= {key: (known.advertised_from, known.highest) for key, known in self._handlers.items()}
         return tuple(
             entity(api_key=key, min_version=low, max_version=high) for key, (low, high) in sorted(ranges.items())

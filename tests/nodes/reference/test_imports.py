@@ -14,7 +14,20 @@ import pytest
 
 ROOT = Path(__file__).parents[3] / "nodes" / "reference"
 REAL_WORLD = "process/"
-SHELLS = frozenset({"raft/replica.py"})
+SHELLS = frozenset(
+    {
+        "raft/replica.py",
+        "broker/alterations.py",
+        "broker/broker.py",
+        "broker/fetchers.py",
+        "broker/heartbeats.py",
+        "broker/hosted.py",
+        "broker/metadata.py",
+        "broker/produce.py",
+        "broker/producer_ids.py",
+        "broker/replicas.py",
+    }
+)
 SIMULATION = "simulation/"
 
 OUTSIDE = {
