@@ -14,8 +14,7 @@ from kio.static.primitive import i16, i32
 
 from nodes.reference.broker.controller_channel import ControllerChannel
 from nodes.reference.broker.serving import Serving
-from nodes.reference.environment import MILLISECOND, SECOND, Caller, Disconnected
-from nodes.reference.server.handlers import Refused
+from nodes.reference.environment import MILLISECOND, SECOND, Caller, Disconnected, Refused
 from nodes.reference.server.schema import in_milliseconds, milliseconds
 
 _DEADLINE: Final = 30 * SECOND

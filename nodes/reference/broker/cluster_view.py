@@ -13,10 +13,9 @@ from kio.schema.errors import ErrorCode
 
 from nodes.reference.broker.peers import address_of
 from nodes.reference.broker.serving import Serving
-from nodes.reference.environment import Caller
+from nodes.reference.environment import Caller, Refused
 from nodes.reference.metadata.entities import Partition, Topic
 from nodes.reference.partition.view import NO_LEADER
-from nodes.reference.server.handlers import Refused
 from nodes.reference.server.schema import NO_TIME, fitted, response_module
 
 UNKNOWN_OPERATIONS: Final = -(1 << 31)  # of authorization, which there is none of here

@@ -8,9 +8,8 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.broker.serving import Serving
-from nodes.reference.environment import Caller
+from nodes.reference.environment import Caller, Refused
 from nodes.reference.metadata.image import BROKER, EVERY_BROKER, TOPIC
-from nodes.reference.server.handlers import Refused
 from nodes.reference.server.schema import NO_TIME, fitted, response_module
 
 _OF_TOPIC, _OF_BROKERS, _OF_FILE, _DEFAULT = 1, 3, 4, 5  # ConfigSource

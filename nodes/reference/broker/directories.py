@@ -1,4 +1,4 @@
-"""Where partitions are on the disk, by Kafka's names: `data/<topic>-<partition>/` with the id of the topic in `partition.metadata`."""
+"""Where partitions are on the disk, by Kafka's names: `<topic>-<partition>/` with the id of the topic in `partition.metadata`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Final
 from nodes.reference.environment import Disk
 from nodes.reference.log import checkpoint
 from nodes.reference.metadata.entities import PartitionId
+from nodes.reference.raft import storage
 
-DATA: Final = "data"
-HIGH_WATERMARKS: Final = f"{DATA}/{checkpoint.HIGH_WATERMARKS}"
 _METADATA: Final = "partition.metadata"
 
 
@@ -18,7 +17,10 @@ def directory(topic: str, index: int) -> str:
     """Topic names have letters, digits, `.`, `_` and `-` only; the controller sees to that, and this does, too."""
     if not topic or topic in (".", "..") or not all(letter.isalnum() or letter in "._-" for letter in topic):
         raise ValueError(f"{topic!r} is no name of a topic")
-    return f"{DATA}/{topic}-{index}"
+    path = f"{topic}-{index}"
+    if path == storage.DIRECTORY:
+        raise ValueError(f"{topic!r} is the metadata log's")
+    return path
 
 
 def prepare(disk: Disk, topic: str, id: PartitionId) -> str:
@@ -45,6 +47,6 @@ def delete(disk: Disk, topic: str, id: PartitionId) -> None:
 def high_watermarks(disk: Disk) -> Mapping[tuple[str, int], int]:
     """Of the checkpoint; none where it is not readable: a high watermark is learnt anew."""
     try:
-        return checkpoint.read_offsets(disk, HIGH_WATERMARKS)
+        return checkpoint.read_offsets(disk, checkpoint.HIGH_WATERMARKS)
     except checkpoint.BadCheckpoint:
         return {}

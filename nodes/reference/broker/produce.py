@@ -8,10 +8,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.broker.serving import Serving
-from nodes.reference.environment import MILLISECOND, Caller
+from nodes.reference.environment import MILLISECOND, Caller, Refused
 from nodes.reference.partition.effects import ProduceAnswered
 from nodes.reference.partition.requests import Acks
-from nodes.reference.server.handlers import Refused
 from nodes.reference.server.schema import NO_TIME, fitted, in_milliseconds, response_module
 
 

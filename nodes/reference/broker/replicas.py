@@ -7,7 +7,7 @@
 
 Before `take_up` no partition exists here: metadata older than this process's own registration tells of leaderships that ended with the
 process before it, and a log replaced by an empty one must not be led on their account (KIP-903). Directories and checkpoints are Kafka's:
-`data/orders-0/00000000000000000000.log` with `partition.metadata`, by which a topic of the same name that was created anew is known.
+`orders-0/00000000000000000000.log` with `partition.metadata`, by which a topic of the same name that was created anew is known.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class Replicas:
             hosted.checkpointed = high_watermark
         if moved:
             marks = {(hosted.topic, hosted.id.number): hosted.checkpointed for hosted in self}
-            checkpoint.write_offsets(self._disk, directories.HIGH_WATERMARKS, marks)
+            checkpoint.write_offsets(self._disk, checkpoint.HIGH_WATERMARKS, marks)
 
     def close(self) -> None:
         """A clean shutdown: everything is on the disk."""
