@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3] / "nodes" / "reference"
 REAL_WORLD = "process/"
-SHELLS = frozenset({"raft/replica.py"})
+SHELLS = frozenset({"raft/replica.py", "controller/shell.py"})
 SIMULATION = "simulation/"
 
 OUTSIDE = {
