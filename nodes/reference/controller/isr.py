@@ -53,10 +53,8 @@ def _alter(draft: Draft, request: AlterPartitionRequest, proposed: ProposedIsr) 
     assert topic_id is not None
     id = PartitionId(topic_id, proposed.index)
     partition = draft.image.partition(id)
-    if partition is None:
-        error = ErrorCode.unknown_topic_or_partition
-    else:
-        error = refusal(draft, partition, proposed, request.broker_id)
+    missing = ErrorCode.unknown_topic_or_partition
+    error = missing if partition is None else refusal(draft, partition, proposed, request.broker_id)
     if error is ErrorCode.ineligible_replica and request.version < 2:
         error = ErrorCode.operation_not_attempted
     if partition is None or error is not OK:

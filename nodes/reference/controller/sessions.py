@@ -31,6 +31,7 @@ class Sessions:
         self._superseded: defaultdict[int, set[UUID]] = defaultdict(set)
 
     def begin(self, broker: int, now: int) -> None:
+        """Anew: nothing that was known of it counts."""
         self._sessions[broker] = Session(last_contact=now, caught_up=now)
 
     def end(self, broker: int) -> None:

@@ -17,7 +17,7 @@ class ControllerSettings:
     """metadata_max_lag: a broker whose metadata is older is fenced (KIP-631, "rejects brokers whose metadata is too stale").
 
     snapshot_every, snapshot_every_lagging: committed records between two snapshots of a controller, and while the loss of one voter would
-    probably cost the quorum its majority. ValueError unless leases outlast sessions.
+    probably cost the quorum its majority (not less than `snapshot_every`). ValueError unless leases outlast sessions.
     """
 
     cluster_id: str
@@ -30,6 +30,7 @@ class ControllerSettings:
     metadata_version: int = LATEST  # of a new cluster
     snapshot_every: int = 20_000
     snapshot_every_lagging: int = 100_000
+    controller_heartbeat_interval: int = SECOND // 2
     snapshot_timeout: int = 60 * SECOND  # then another controller's turn comes
     producer_ids: int = 1_000  # in a block
 

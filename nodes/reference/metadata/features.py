@@ -57,3 +57,8 @@ def fetch_version(level: int) -> int:
     if level >= 9:
         return 14
     return 13 if level >= 2 else 12
+
+
+def written(level: int) -> tuple[bool, ...]:
+    """What of the metadata depends on the level; the same for two levels: nothing is lost between them."""
+    return (registration_changes(level), controlled_shutdown_state(level), leader_recovery_state(level))

@@ -17,6 +17,7 @@ REAL_WORLD = "process/"
 SHELLS = frozenset(
     {
         "raft/replica.py",
+        "controller/shell.py",
         "broker/alterations.py",
         "broker/broker.py",
         "broker/fetchers.py",
