@@ -108,7 +108,7 @@ def test_no_partition_is_taken_up_from_metadata_that_are_older_than_the_registra
     old = cluster.leader
     assert old is not None
     assert cluster.controller is not None
-    cluster.controller.register_takes = 2 * SECOND
+    cluster.controller.register_takes = SECOND
     cluster.world.kill(cluster.machines[old])
     cluster.start(old)
     before = cluster.brokers[old]
