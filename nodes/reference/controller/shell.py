@@ -62,7 +62,7 @@ class ReplicaStore:
 
 
 class ControllerNode:
-    """addresses: of the other voters. watch: called after every step of Raft's core (`Replica`); watch_core: after every one of this core."""
+    """addresses: of the other voters. watch: called after every step of Raft's core (`Replica`); watch_core: after each of this core."""
 
     def __init__(
         self,
