@@ -1,4 +1,4 @@
-"""Keys and values in the internal topics: a version as int16, then the message of that version (Kafka's MessageUtil.toVersionPrefixedBytes).
+"""Keys and values in the internal topics: a version as int16, then the message of it (Kafka's MessageUtil.toVersionPrefixedBytes).
 
 written(OffsetCommitKey(group="g", topic="t", partition=0))     b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00"
 """
