@@ -154,6 +154,27 @@ class Protection(enum.Enum):
         "a new owner begins before the offset that an open transaction is about to commit: records are processed twice",
     )
 
+    PRODUCER_EPOCH_AT_COORDINATOR = (
+        "producer-epoch-at-coordinator",
+        "KIP-98, Fencing; KIP-588",
+        "a transactional producer that was replaced ends the transaction of its successor",
+    )
+    DECISION_BEFORE_MARKERS = (
+        "decision-before-markers",
+        "KIP-98, EndTxnRequest",
+        "partitions hear of an outcome that no log has: after a failover of the coordinator others hear the opposite, a torn transaction",
+    )
+    MARKERS_TO_ALL_PARTITIONS = (
+        "markers-to-all-partitions",
+        "KIP-98, WriteTxnMarkerRequest",
+        "the marker to one partition is lost: its part of the transaction shares the fate of the next one, or hides all that follows",
+    )
+    COORDINATOR_EPOCH_FENCED = (
+        "coordinator-epoch-fenced",
+        "KIP-98, WriteTxnMarkerRequest",
+        "a coordinator that was replaced ends the transactions that its successor has begun",
+    )
+
     def __new__(cls, name: str, source: str, without: str) -> Protection:
         member = object.__new__(cls)
         member._value_ = name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -248,7 +250,7 @@ def test_who_may_not_sync(changes: dict[str, object], error: ErrorCode) -> None:
 def test_no_more_members_than_allowed() -> None:
     """KIP-389."""
     stage = GroupStage(GroupSettings(group_initial_rebalance_delay_ms=100, group_max_size=2))
-    first, second = stage.stable(2)
+    _, second = stage.stable(2)
     assert stage.join().error is ErrorCode.group_max_size_reached
     stage.leave(Leaving(second))
     assert stage.joining() not in stage.answers
@@ -256,7 +258,7 @@ def test_no_more_members_than_allowed() -> None:
 
 def test_members_survive_a_failover_of_their_coordinator() -> None:
     stage = GroupStage()
-    first, second = stage.stable(2)
+    first, _ = stage.stable(2)
     stage.pass_ms(SESSION - 1)
     stage.fail_over()
     stage.pass_ms(SESSION - 1)
@@ -280,7 +282,7 @@ def test_who_waits_is_told_to_look_elsewhere() -> None:
 # KIP-345
 
 
-def static(stage: GroupStage, **more: object) -> str:
+def static(stage: GroupStage, **more: Any) -> str:
     """One static member, stable, assigned b"mine"."""
     joined = stage.join(instance_id="i", **more)
     stage.sync(joined.member_id, joined.generation, {joined.member_id: b"mine"}, instance_id="i")

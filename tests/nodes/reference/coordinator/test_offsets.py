@@ -257,7 +257,7 @@ def test_describing() -> None:
     first, _ = stage.stable(2)
     described = stage.coordinator.describe("g")
     assert (described.state, described.protocol_type, described.protocol) == ("Stable", "consumer", "range")
-    assert [member.assignment for member in described.members][0] == first.encode()
+    assert described.members[0].assignment == first.encode()
     assert [(one.group, one.state) for one in stage.coordinator.describe_all()] == [("g", "Stable")]
     stage.joining()
     assert stage.coordinator.describe("g").protocol == ""
