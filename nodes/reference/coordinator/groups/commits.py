@@ -148,7 +148,7 @@ class Commits:
         return [Answer(ticket, dict.fromkeys(self._waiting.pop(ticket)[1].offsets, error)) for ticket in tickets]
 
     def _wait(self, ticket: Ticket, request: Commit, now: int) -> None:
-        self._waiting[ticket] = (now + self._settings.offset_commit_timeout_ms * MILLISECOND, request)
+        self._waiting[ticket] = (now + self._settings.offsets_commit_timeout_ms * MILLISECOND, request)
 
     def _error(self, group: Group, request: Commit, *, transactional: bool) -> ErrorCode:
         """Of a group with members only they may commit; in a transaction old clients do not say who they are (KIP-447)."""

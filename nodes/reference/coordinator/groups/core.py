@@ -72,11 +72,12 @@ class GroupCoordinator:
             elif not batch.header.control:
                 self._load_records(batch)
 
-    def loaded(self, now: int) -> None:
+    def loaded(self, now: int) -> list[Effect]:
         """Members have a whole session to be heard of again."""
         for group in self.groups.values():
             for member in group.members.values():
                 alive(member, now)
+        return []
 
     # Requests of members
 

@@ -7,7 +7,7 @@ Joined(error=none, generation=1, member_id="c-5f0...", leader="c-5f0...", protoc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -140,6 +140,11 @@ NOTHING_COMMITTED = FetchedOffset(ErrorCode.none, Offset(NO_OFFSET))
 class Fetched:
     error: ErrorCode
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
+
+
+def unfetched(error: ErrorCode, partitions: Iterable[TopicPartition]) -> Fetched:
+    """Versions 0 and 1 have no error of the whole, so each partition has it."""
+    return Fetched(error, dict.fromkeys(partitions, FetchedOffset(error, Offset(NO_OFFSET))))
 
 
 @dataclass(frozen=True, slots=True)

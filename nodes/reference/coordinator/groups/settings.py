@@ -12,4 +12,4 @@ class GroupSettings:
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = (1 << 31) - 1
     offset_metadata_max_bytes: int = 4_096
-    offset_commit_timeout_ms: int = 5_000
+    offsets_commit_timeout_ms: int = 5_000
