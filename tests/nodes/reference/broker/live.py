@@ -76,6 +76,8 @@ class Live:
             controllers=self._controllers,
             broker_heartbeat_interval_ms=200,
             replica_lag_time_max_ms=5_000,
+            offsets_topic_num_partitions=2,
+            transaction_state_log_num_partitions=2,
         )
         self.brokers[id] = Broker(environment, settings, observe(environment, settings, self._raft))
         self._spawn(id, self.brokers[id].run())
