@@ -15,7 +15,11 @@ _METADATA: Final = "partition.metadata"
 
 def directory(topic: str, index: int) -> str:
     """Topic names have letters, digits, `.`, `_` and `-` only; the controller sees to that, and this does, too."""
-    if not topic or topic in (".", "..") or not all(letter.isalnum() or letter in "._-" for letter in topic):
+    if (
+        not topic
+        or topic in (".", "..")
+        or not all((letter.isascii() and letter.isalnum()) or letter in "._-" for letter in topic)
+    ):
         raise ValueError(f"{topic!r} is no name of a topic")
     path = f"{topic}-{index}"
     if path == storage.DIRECTORY:

@@ -15,7 +15,8 @@ LOG = "orders-0/00000000000000000000.log"
 
 
 @pytest.mark.parametrize(
-    ("left", "kept"), [(b"version: 0\ntopic_id: " + str(UUID(int=1)).encode() + b"\n", False), (b"", True), (b"vers", True)]
+    ("left", "kept"),
+    [(b"version: 0\ntopic_id: " + str(UUID(int=1)).encode() + b"\n", False), (b"", True), (b"vers", True)],
 )
 def test_what_another_topic_left_goes(left: bytes, kept: bool) -> None:
     disk = LoneDisk(1)
