@@ -6,8 +6,8 @@
     model.violations                   # [] or sentences
     walk(seed=7, steps=300)            # the same from a seed
 
-The log is what Raft promises: one writer in an epoch, a committed prefix that only grows, a new leader that has all of it. `judge` is the
-image of that prefix; it sees each change once, and everything that is answered is compared with it.
+The log is what Raft promises: one writer in an epoch, a committed prefix that only grows, a new leader that has all of it. `judge` is
+one who sees each batch of that prefix once, and everything that is answered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from nodes.reference.controller.core import Answered, Controller, Effect
 from nodes.reference.controller.messages import (
     OK,
     AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
     AlterPartitionRequest,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -30,7 +29,6 @@ from nodes.reference.controller.messages import (
     BrokerRegistrationResponse,
     BrokerState,
     CreateTopicsRequest,
-    CreateTopicsResponse,
     ElectionType,
     ElectLeadersRequest,
     NewTopic,
@@ -41,12 +39,10 @@ from nodes.reference.controller.messages import (
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.store import QuorumStatus
 from nodes.reference.environment import SECOND
-from nodes.reference.metadata.entities import Partition, PartitionId
-from nodes.reference.metadata.image import Image
-from nodes.reference.metadata.records import decode
-from nodes.reference.partition.view import NO_LEADER
+from nodes.reference.metadata.entities import PartitionId
 from nodes.reference.protections import ALL_ON, Protections
 from nodes.reference.raft.events import NotLeader
+from tests.nodes.reference.controller.judge import Judge
 from tests.nodes.reference.controller.stage import FEATURES
 
 CONTROLLERS: Final = (1, 2, 3)
@@ -86,16 +82,12 @@ class Node:
 
 class Model:
     def __init__(self, protections: Protections = ALL_ON) -> None:
-        self.violations: list[str] = []
         self.now = 0
         self.epoch = 0
         self.leader = 0
         self.batches: list[Batch] = []
         self.committed = 0
-        self.judge = Image()
-        self.registered: set[tuple[int, int, UUID]] = set()  # as the log says
-        self.handed_out: set[int] = set()
-        self.leaders: dict[tuple[PartitionId, int], int] = {}
+        self.judge = Judge()
         self.processes: list[Process] = []
         self.held: list[Callable[[], None]] = []  # requests on their way
         self.accepted = 0  # proposals
@@ -107,6 +99,10 @@ class Model:
         }
         for broker in BROKERS:
             self._start(broker)
+
+    @property
+    def violations(self) -> list[str]:
+        return self.judge.violations
 
     @property
     def end_offset(self) -> int:
@@ -143,12 +139,13 @@ class Model:
             case "time":
                 self._pass_time()
             case "topic":
-                self._create_topic()
+                new = NewTopic(name=f"t{self._tickets}", partition_count=1, replication_factor=3)
+                self._ask(CreateTopicsRequest(topics=(new,)))
             case "ids":
                 asks = AllocateProducerIdsRequest(broker_id=process.broker, broker_epoch=process.epoch)
-                self._ask(asks, self._ids_came)
+                self._ask(asks)
             case "prefer":
-                self._ask(ElectLeadersRequest(election=ElectionType.PREFERRED, partitions=None), lambda _: None)
+                self._ask(ElectLeadersRequest(election=ElectionType.PREFERRED, partitions=None))
 
     # The log
 
@@ -158,7 +155,7 @@ class Model:
         self.epoch += 1
         self.leader = node
         while self.committed < len(self.batches):
-            self._judge(self.batches[self.committed])
+            self.judge.commit(self.batches[self.committed].values)
             self.committed += 1
         self._hear(node, self.nodes[node].controller.leader_changed(None, self.epoch, self.now))  # if it led before
         self._catch_up(node)
@@ -175,7 +172,7 @@ class Model:
 
     def _commit(self) -> None:
         if self.leader and self.committed < len(self.batches):
-            self._judge(self.batches[self.committed])
+            self.judge.commit(self.batches[self.committed].values)
             self.committed += 1
             self._catch_up(self.leader)
 
@@ -184,53 +181,23 @@ class Model:
         for batch in self.batches[node.applied : self.committed]:
             node.applied += 1
             self._hear(id, node.controller.committed(batch.values, batch.end, self.now))
-        if node.controller.image != self.judge:
-            self.violations.append(f"same log, other state: controller {id}")
-
-    def _judge(self, batch: Batch) -> None:
-        """One batch is committed: what it changes must be allowed."""
-        before = dict(self.judge.partitions())
-        for value in batch.values:
-            self.judge.apply(decode(value))
-        for broker in self.judge.brokers.values():
-            self.registered.add((broker.id, broker.epoch, broker.incarnation_id))
-        for id, partition in self.judge.partitions():
-            self._judge_partition(id, before.get(id), partition)
-
-    def _judge_partition(self, id: PartitionId, before: Partition | None, after: Partition) -> None:
-        bad = self.violations.append
-        if not set(after.isr) <= set(after.replicas) or len(set(after.isr)) < len(after.isr) or not after.isr:
-            bad(f"an ISR that is no set of replicas: {after}")
-        if after.leader != NO_LEADER and after.leader not in after.isr:
-            bad(f"leader outside of the ISR: {after}")
-        if len(after.isr) > 1 and not all(self.judge.active(member) for member in after.isr):
-            bad(f"fenced or stopping in an ISR: {after}, {self.judge.broker_views}")
-        if after.leader != NO_LEADER:
-            if self.leaders.setdefault((id, after.leader_epoch), after.leader) != after.leader:
-                bad(f"two leaders in one epoch: {after}")
-            if not self.judge.active(after.leader):
-                bad(f"a leader that is not active: {after}")
-        if before is None or before == after:
-            return
-        if after.partition_epoch <= before.partition_epoch or after.leader_epoch < before.leader_epoch:
-            bad(f"epochs do not grow: {before}, {after}")
-        if after.leader != NO_LEADER and after.leader not in before.isr:
-            bad(f"unclean election: {before}, {after}")
+        if node.controller.image != self.judge.image:
+            self.judge.bad(f"same log, other state: controller {id}")
 
     # What is asked and answered
 
-    def _ask(self, request: Request, answered: Callable[[Response], None], to: int | None = None) -> None:
-        node = self.leader if to is None else to
-        if node:
+    def _ask(self, request: Request, answered: Callable[[Response], None] = lambda _: None) -> None:
+        if self.leader:
             self._tickets += 1
             self._asked[self._tickets] = answered
-            self._hear(node, self.nodes[node].controller.ask(self._tickets, request, self.now))
+            self._hear(self.leader, self.nodes[self.leader].controller.ask(self._tickets, request, self.now))
 
     def _hear(self, id: int, effects: Sequence[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Answered):
                 ticket = effect.ticket
                 assert isinstance(ticket, int)
+                self.judge.answered(effect.response)
                 self._asked.pop(ticket)(effect.response)
 
     def _start(self, broker: int, *, both: bool = False) -> None:
@@ -247,10 +214,7 @@ class Model:
             if response.error is not OK:
                 self.held.append(lambda: self._register(process))
                 return
-            if (process.broker, response.broker_epoch, process.incarnation_id) not in self.registered:
-                others = [other for other in self.registered if other[:2] == (process.broker, response.broker_epoch)]
-                what = "two processes with one epoch" if others else "answered before it was committed"
-                self.violations.append(f"{what}: {process} gets {response}")
+            self.judge.got_epoch(process.broker, process.incarnation_id, response)
             process.epoch = response.broker_epoch
 
         request = BrokerRegistrationRequest(
@@ -268,7 +232,7 @@ class Model:
             if response.error is OK and node is not None:
                 current = node.controller.image.brokers.get(process.broker)
                 if current is None or current.epoch != process.epoch:
-                    self.violations.append(f"heartbeat of a stale process: {process}, {current}")
+                    self.judge.bad(f"heartbeat of a stale process: {process}, {current}")
 
         request = BrokerHeartbeatRequest(
             broker_id=process.broker,
@@ -285,7 +249,7 @@ class Model:
         """A leader wants one broker more, or less; what it knows of brokers is true now, but the request may take its time."""
         led = [
             (id, partition, process)
-            for id, partition in self.judge.partitions()
+            for id, partition in self.judge.image.partitions()
             for process in self.processes
             if process.broker == partition.leader and process.epoch >= 0
         ]
@@ -318,34 +282,15 @@ class Model:
             if done.error is not OK:
                 continue
             self.accepted += 1
-            partition = self.judge.partition(PartitionId(proposed.topic, done.index))  # type: ignore[arg-type]
-            if partition is None or partition.partition_epoch < done.partition_epoch:
-                self.violations.append(f"answered before it was committed: {done}")
+            partition = self.judge.image.partition(PartitionId(proposed.topic, done.index))  # type: ignore[arg-type]
             for member, epoch in proposed.new_isr:
-                broker = self.judge.brokers.get(member)
+                broker = self.judge.image.brokers.get(member)
                 if partition is not None and member in partition.isr and (broker is None or broker.epoch != epoch):
-                    self.violations.append(f"stale incarnation in an ISR: {proposed}, {broker}")
+                    self.judge.bad(f"stale incarnation in an ISR: {proposed}, {broker}")
 
     def _life(self, broker: int) -> Process | None:
         """The process that a leader has last heard of."""
         return next((process for process in self.processes if process.broker == broker and process.epoch >= 0), None)
-
-    def _create_topic(self) -> None:
-        def answered(response: Response) -> None:
-            assert isinstance(response, CreateTopicsResponse)
-            for topic in response.topics:
-                if topic.error is OK and topic.topic_id not in self.judge.topics:
-                    self.violations.append(f"answered before it was committed: {topic}")
-
-        new = NewTopic(name=f"t{self._tickets}", partition_count=1, replication_factor=3)
-        self._ask(CreateTopicsRequest(topics=(new,)), answered)
-
-    def _ids_came(self, response: Response) -> None:
-        assert isinstance(response, AllocateProducerIdsResponse)
-        if response.error is OK:
-            if response.start in self.handed_out:
-                self.violations.append(f"producer ids twice: {response}")
-            self.handed_out.add(response.start)
 
     # Time
 
@@ -359,7 +304,7 @@ class Model:
         for broker in pending.brokers.values() if leading and pending else ():
             silent = self.now - max(leading.heard.get(broker.id, 0), leading.since)
             if not broker.fenced and silent > 3 * SESSION // 2:
-                self.violations.append(f"silent and not fenced: {broker}")
+                self.judge.bad(f"silent and not fenced: {broker}")
 
 
 class _Store:

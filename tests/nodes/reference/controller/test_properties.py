@@ -29,7 +29,7 @@ def test_nothing_breaks() -> None:
         assert model.violations == [], f"walk {seed}"
         committed += model.committed
         accepted += model.accepted
-        elections += len(model.leaders)
+        elections += len(model.judge.leaders)
     assert committed > 20 * WALKS, "the adversary lets hardly anything happen"
     assert accepted > WALKS
     assert elections > 3 * WALKS
