@@ -29,6 +29,7 @@ T = TypeVar("T")
 DEFAULT_CLUSTER: Final = "krash-reference"
 META: Final = "meta.properties"
 BROKER, CONTROLLER = "broker", "controller"
+_PROTECTIONS: Final = {protection.value: protection for protection in Protection}
 _NEVER: Final = (1 << 63) - 1  # how Kafka writes "no limit" in log.flush.interval.*
 _RAFT: Final = {
     "controller.quorum.election.timeout.ms": "election_timeout",
@@ -113,9 +114,9 @@ def configuration(values: Mapping[str, str]) -> NodeConfiguration:
     controller_names = [name.strip() for name in values.get("controller.listener.names", "CONTROLLER").split(",")]
     cluster_id = _cluster_id(directory, values)
     try:
-        protections = Protections(Protection(name) for name in _words(values.get("krash.protections.off", "")))
-    except ValueError as error:
-        raise BadConfiguration(f"krash.protections.off: {error}; `krash protections` lists them") from error
+        protections = Protections(_PROTECTIONS[name] for name in _words(values.get("krash.protections.off", "")))
+    except KeyError as error:
+        raise BadConfiguration(f"krash.protections.off: there is no protection {error}") from error
     return NodeConfiguration(
         node_id=node_id,
         roles=roles,
