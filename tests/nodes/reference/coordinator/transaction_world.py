@@ -148,9 +148,7 @@ class TransactionWorld:
         """To one of the partitions; or the answer is lost."""
         if self.stage.markers:
             sent = self.stage.markers.pop(0)
-            results = dict.fromkeys(
-                map(lambda each: TopicPartition(*each), sent.partitions), ErrorCode.network_exception
-            )
+            results = dict.fromkeys((TopicPartition(*each) for each in sent.partitions), ErrorCode.network_exception)
             for partition in sorted(results)[: self.choose(3)]:
                 error = self.end(sent, partition)
                 results[partition] = error if self.choose(2) else ErrorCode.network_exception
