@@ -26,6 +26,7 @@ from nodes.reference.server.controller import controller_handlers
 CLUSTER = "a-cluster"
 CONTROLLER = 100
 PATIENCE = 60.0  # seconds
+INTERNAL_TOPICS = {"offsets_topic_num_partitions": 2, "transaction_state_log_num_partitions": 2}
 
 
 class RememberingNetwork(KafkaNetwork):
@@ -78,7 +79,7 @@ class Live:
             controllers=self._controllers,
             broker_heartbeat_interval_ms=200,
             replica_lag_time_max_ms=5_000,
-            **self._settings,
+            **{**INTERNAL_TOPICS, **self._settings},
         )
         self.brokers[id] = Broker(environment, settings, observe(environment, settings, self._raft))
         self._spawn(id, self.brokers[id].run())
