@@ -39,7 +39,7 @@ def led_by(bootstrap: str, broker: int, *topics: str) -> None:
     """One partition each, which that broker leads."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     replicas = [[broker, *({1, 2, 3} - {broker})]]
-    for created in admin.create_topics([NewTopic(topic, replica_assignment=replicas) for topic in topics]).values():
+    for created in admin.create_topics([NewTopic(topic, 1, replica_assignment=replicas) for topic in topics]).values():
         created.result(PATIENCE)
 
 
