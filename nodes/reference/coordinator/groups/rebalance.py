@@ -119,8 +119,9 @@ class Rebalance:
         effects: list[Effect] = []
         for member_id in [id for id, deadline in group.pending.items() if deadline <= now]:
             del group.pending[member_id]
-        for member in [member for member in group.members.values() if member.deadline <= now]:
-            effects += self.remove(group, member, now)
+        for member in [*group.members.values()]:
+            if member.deadline <= now and member.member_id in group.members:  # or it went with one before it
+                effects += self.remove(group, member, now)
         effects += self.go_on_if_ready(group, now)
         if group.sync_deadline <= now:
             effects += self._give_up_unsynced(group, now)
@@ -130,8 +131,9 @@ class Rebalance:
         """KAFKA-13063: a member that has the generation but never asks for its assignment would keep its partitions from being read."""
         group.sync_deadline = NEVER
         effects: list[Effect] = []
-        for member_id in [*group.unsynced]:
-            effects += self.remove(group, group.members[member_id], now)
+        for member_id in [*group.members]:
+            if member_id in group.unsynced:
+                effects += self.remove(group, group.members[member_id], now)
         return effects
 
     def _propagate(self, group: Group, error: ErrorCode, now: int) -> list[Effect]:

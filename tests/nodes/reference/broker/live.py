@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from nodes.reference.broker.broker import Broker, observe
 from nodes.reference.broker.settings import BrokerSettings
@@ -25,6 +26,7 @@ from nodes.reference.server.controller import controller_handlers
 CLUSTER = "a-cluster"
 CONTROLLER = 100
 PATIENCE = 60.0  # seconds
+INTERNAL_TOPICS = {"offsets_topic_num_partitions": 2, "transaction_state_log_num_partitions": 2}
 
 
 class RememberingNetwork(KafkaNetwork):
@@ -41,8 +43,9 @@ class RememberingNetwork(KafkaNetwork):
 
 
 class Live:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, settings: dict[str, Any]) -> None:
         self._root = root
+        self._settings = settings
         self._controllers: dict[int, Address] = {}
         self._raft = RaftConfig(cluster_id=CLUSTER, voters=Voters((CONTROLLER,)), election_timeout=50 * MILLISECOND)
         self.brokers: dict[int, Broker] = {}
@@ -76,8 +79,7 @@ class Live:
             controllers=self._controllers,
             broker_heartbeat_interval_ms=200,
             replica_lag_time_max_ms=5_000,
-            offsets_topic_num_partitions=2,
-            transaction_state_log_num_partitions=2,
+            **{**INTERNAL_TOPICS, **self._settings},
         )
         self.brokers[id] = Broker(environment, settings, observe(environment, settings, self._raft))
         self._spawn(id, self.brokers[id].run())
@@ -106,8 +108,9 @@ class Live:
 
 
 @asynccontextmanager
-async def live(root: Path, brokers: int) -> AsyncIterator[Live]:
-    cluster = Live(root)
+async def live(root: Path, brokers: int, **settings: Any) -> AsyncIterator[Live]:
+    """settings: of BrokerSettings."""
+    cluster = Live(root, settings)
     await cluster.start_controller()
     for id in range(1, brokers + 1):
         cluster.start_broker(id)
