@@ -336,7 +336,11 @@ def run(
     world.run_for(SECOND + duration, stop=cluster.broken)
     if not cluster.broken():
         cluster.heal()
-        world.run_for(5 * SECOND, stop=cluster.broken)
+        world.run_for(3 * SECOND, stop=cluster.broken)
+        for _ in range(40):  # an active controller that has just resigned for its snapshot is no fault
+            if cluster.broken() or not _unsettled(cluster):
+                break
+            world.run_for(SECOND // 10, stop=cluster.broken)
     violations = cluster.violations() or _unsettled(cluster)
     outcome = Outcome(
         violations,
