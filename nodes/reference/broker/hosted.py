@@ -16,8 +16,8 @@ class Hosted:
         self.id = id
         self.topic = topic
         self.partition = partition
-        self.followers: set[Waiter] = set()
-        self.consumers: set[Waiter] = set()
+        self.followers: dict[Waiter, None] = {}  # a set in a fixed order, so that the same seed gives the same history
+        self.consumers: dict[Waiter, None] = {}
         self.fetch_after = 0  # ns: a follower that was refused tries again then
         self.checkpointed = -1  # high watermark in the checkpoint
 
@@ -43,9 +43,9 @@ class Waiter:
 
     def __enter__(self) -> Waiter:
         for waiting in self._sets:
-            waiting.add(self)
+            waiting[self] = None
         return self
 
     def __exit__(self, *_: object) -> None:
         for waiting in self._sets:
-            waiting.discard(self)
+            waiting.pop(self, None)
