@@ -16,9 +16,7 @@ class Hosted:
         self.id = id
         self.topic = topic
         self.partition = partition
-        self.followers: dict[
-            Waiter, None
-        ] = {}  # in the order in which they came: a simulation must not depend on addresses
+        self.followers: dict[Waiter, None] = {}  # a set in a fixed order, so that the same seed gives the same history
         self.consumers: dict[Waiter, None] = {}
         self.fetch_after = 0  # ns: a follower that was refused tries again then
         self.checkpointed = -1  # high watermark in the checkpoint
