@@ -370,8 +370,9 @@ def values(history: History) -> DataFrame:
 
 
 @contextmanager
-def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
-    """Runs whose files were checked (harness.history.reading.open_run), as one history."""
+def opened(spark: SparkSession, stored: Sequence[Stored], rows: int | None = None) -> Iterator[History]:
+    """Runs whose files were checked (harness.history.reading.open_run), as one history. `rows`: treat it as one of so many
+    records rows; None: of as many as it has."""
     ops, records = (_scanned(spark, name, stored) for name in ("ops", "records"))
     bounds, faults = (_small_table(name, stored) for name in ("bounds", "faults"))
     history = History(
@@ -381,7 +382,7 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         bounds=bounds,
         faults=faults,
         runs={run.info.run: run_facts(run.info) for run in stored},
-        rows=sum(run.rows["records"] for run in stored),
+        rows=sum(run.rows["records"] for run in stored) if rows is None else rows,
         small={name: _small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
     )
     try:

@@ -18,11 +18,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.checker import archive as class_archive
 from harness.checker.cluster import Cluster, ClusterFailed, meet_executors, pack
 
 if TYPE_CHECKING:
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 HEAP = "2g"
 _PREFIX = "krash-spark-"
 LARGE_ROWS = 5_000_000
+EXIT_S = 30
+ARCHIVE_S = 600
 _JVM = "-XX:+UseSerialGC -XX:-UsePerfData -Xss4m -Djava.net.preferIPv4Stack=true"
 _FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
+_LOG4J_FILE = "log4j2.properties"
 _LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.err.ref = err
@@ -52,12 +56,18 @@ class SparkFailed(Exception):
 
 @contextmanager
 def spark_session(
-    *, rows: int = 0, heap: str = HEAP, cores: int | None = None, cluster: Cluster | None = None
+    *,
+    rows: int = 0,
+    heap: str = HEAP,
+    cores: int | None = None,
+    cluster: Cluster | None = None,
+    archive: Path | None = None,
 ) -> Iterator[SparkSession]:
     """One session for as long as the context lasts; there can be one per process at a time.
 
     `rows`: of the records tables that it will judge, roughly. `heap` is the JVM's, and each executor's (Spark syntax,
     "2g"); Python workers come on top, some 150 MB per core. `cores`: None for all. `cluster`: None for this machine.
+    `archive`: where the JVM writes a class data archive when the session ends; None: it uses the one that is there.
     SparkFailed, also for a cluster that cannot judge.
     """
     _remove_leftovers()
@@ -65,14 +75,16 @@ def spark_session(
     held = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(held, fcntl.LOCK_SH)
     try:
-        spark = _start(home, _configuration(home, heap, cores, cluster, large=rows >= LARGE_ROWS), cluster)
+        compilers = [] if rows >= LARGE_ROWS else [_FIRST_COMPILER_ONLY]
+        classes = class_archive.flags() if archive is None else [f"-XX:ArchiveClassesAtExit={archive}"]
+        spark = _start(home, _configuration(home, heap, cores, cluster, [*compilers, *classes]), cluster)
         try:
             if on_a_cluster(spark):
                 spark.sparkContext.addPyFile(str(pack(home)))
                 meet_executors(spark)
             yield spark
         finally:
-            _stop(spark)
+            _stop(spark, EXIT_S if archive is None else ARCHIVE_S)
     except ClusterFailed as error:
         raise SparkFailed(str(error)) from error
     finally:
@@ -110,7 +122,7 @@ def _start(home: Path, configuration: dict[str, str], cluster: Cluster | None) -
     from pyspark.java_gateway import launch_gateway  # its only door to the JVM's standard error
     from pyspark.sql import SparkSession
 
-    (home / "log4j2.properties").write_text(_LOG4J)
+    (home / _LOG4J_FILE).write_text(_LOG4J)
     conf = SparkConf(loadDefaults=False)
     for name, value in configuration.items():
         conf.set(name, value)
@@ -135,14 +147,17 @@ def _start(home: Path, configuration: dict[str, str], cluster: Cluster | None) -
     return session
 
 
-def _configuration(home: Path, heap: str, cores: int | None, cluster: Cluster | None, *, large: bool) -> dict[str, str]:
-    compiler = "" if large else _FIRST_COMPILER_ONLY
+def _configuration(
+    home: Path, heap: str, cores: int | None, cluster: Cluster | None, flags: Sequence[str]
+) -> dict[str, str]:
     where = cluster or Cluster(master=f"local[{cores or '*'}]")
     address = where.address
     return {
         "spark.app.name": "krash",
         "spark.driver.memory": heap,
-        "spark.driver.extraJavaOptions": f'{_JVM} {compiler} -Djava.io.tmpdir="{home}"',
+        "spark.driver.extraJavaOptions": " ".join(
+            [_JVM, f'-Djava.io.tmpdir="{home}" -Dlog4j2.configurationFile="{home / _LOG4J_FILE}"', *map(_quoted, flags)]
+        ),
         **({} if address is None else {"spark.driver.host": address, "spark.driver.bindAddress": address}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -162,6 +177,10 @@ def _configuration(home: Path, heap: str, cores: int | None, cluster: Cluster | 
     }
 
 
+def _quoted(flag: str) -> str:
+    return f'"{flag}"'
+
+
 def _own_path() -> str:
     return os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
 
@@ -173,7 +192,7 @@ def _environment(home: Path, configuration: dict[str, str]) -> Iterator[None]:
     """
     address = configuration.get("spark.driver.bindAddress")
     wanted = {
-        "SPARK_CONF_DIR": str(home),
+        "SPARK_CONF_DIR": class_archive.NO_DIRECTORY,
         **({} if address is None else {"SPARK_LOCAL_IP": address}),
         "SPARK_LOCAL_DIRS": str(home),
         "PYSPARK_PYTHON": configuration.get("spark.pyspark.python", sys.executable),
@@ -195,7 +214,7 @@ def _environment(home: Path, configuration: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _stop(spark: SparkSession) -> None:
+def _stop(spark: SparkSession, wait_s: float) -> None:
     """Stop the session and the JVM, and wait until it is gone: what it writes goes with its directory."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -212,7 +231,7 @@ def _stop(spark: SparkSession) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(30)
+        process.wait(wait_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
