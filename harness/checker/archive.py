@@ -54,8 +54,10 @@ def flags() -> list[str]:
 def make_archive() -> bool:
     """Make the archive unless it is there; whether it is there afterwards. SparkFailed when Spark does not even start."""
     path = archive_path()
-    if path is None or path.is_file():
-        return path is not None
+    if path is None:
+        return False
+    if path.is_file():
+        return True
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".train-") as scratch:
         made = Path(scratch) / "archive.jsa"
         _train(made, Path(scratch) / "sample")
@@ -87,13 +89,13 @@ def _train(made: Path, run_dir: Path) -> None:
 def main() -> int:
     if importlib.util.find_spec("pyspark") is None:
         return 0
-    from harness.checker.session import SparkFailed
-
+    why = "the JVM wrote none"
     try:
-        if not make_archive():
-            print("no class data archive could be made: the judge will start more slowly", file=sys.stderr)
-    except SparkFailed as error:
-        print(f"no class data archive: {error}", file=sys.stderr)
+        made = make_archive()
+    except Exception as error:  # noqa: BLE001 it only saves time: whatever went wrong must not stop a set-up
+        made, why = False, f"{type(error).__name__}: {error}"
+    if not made:
+        print(f"no class data archive, so the judge will start more slowly: {why}", file=sys.stderr)
     return 0
 
 
