@@ -7,7 +7,8 @@ killed process left is removed by the next session.
 
 Which of the JVM's compilers: for small histories the first one only (20 s of processor time from start to verdict of a
 tiny run, 40 s with both); for large ones both (61 s against 120 s for 10^7 records on 2 cores); they meet near 3 * 10^6
-rows. The serial collector needs the least memory and is as fast as the parallel one on two cores.
+rows. That was without the class data archive (archive.py), which takes ten seconds off a tiny run. The serial collector
+needs the least memory and is as fast as the parallel one on two cores.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.checker import archive as class_archive
-from harness.checker.cluster import Cluster, ClusterFailed, meet_executors, pack
+from harness.checker.cluster import Cluster, ClusterFailed, innermost_cause, meet_executors, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,9 +76,10 @@ def spark_session(
     held = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(held, fcntl.LOCK_SH)
     try:
-        compilers = [] if rows >= LARGE_ROWS else [_FIRST_COMPILER_ONLY]
+        large = rows >= LARGE_ROWS
+        compilers = [] if large else [_FIRST_COMPILER_ONLY]
         classes = class_archive.flags() if archive is None else [f"-XX:ArchiveClassesAtExit={archive}"]
-        spark = _start(home, _configuration(home, heap, cores, cluster, [*compilers, *classes]), cluster)
+        spark = _start(home, _configuration(home, heap, cores, cluster, [*compilers, *classes], large=large), cluster)
         try:
             if on_a_cluster(spark):
                 spark.sparkContext.addPyFile(str(pack(home)))
@@ -141,14 +143,14 @@ def _start(home: Path, configuration: dict[str, str], cluster: Cluster | None) -
             session = SparkSession(SparkContext(gateway=gateway, conf=conf))
     except (PySparkException, Py4JError, OSError) as error:
         needs = "it needs Java 17 or later" + (f", and {cluster.master} must answer" if cluster else "")
-        told = f"Spark did not start ({_first_line(error)}); {needs}. The JVM said:\n{_tail(said)}"
+        told = f"Spark did not start ({innermost_cause(str(error))}); {needs}. The JVM said:\n{_tail(said)}"
         abandon()
         raise SparkFailed(told) from error
     return session
 
 
 def _configuration(
-    home: Path, heap: str, cores: int | None, cluster: Cluster | None, flags: Sequence[str]
+    home: Path, heap: str, cores: int | None, cluster: Cluster | None, flags: Sequence[str], *, large: bool
 ) -> dict[str, str]:
     where = cluster or Cluster(master=f"local[{cores or '*'}]")
     address = where.address
@@ -171,6 +173,9 @@ def _configuration(
         # not stop and think: adaptive execution makes a small run half as slow again.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
+        "spark.sql.inMemoryColumnarStorage.compressed": str(
+            large
+        ).lower(),  # a third of what the ledger costs, for a third of its size
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
         **({"spark.executorEnv.PYTHONPATH": _own_path()} if where.is_local else {}),
         **where.configuration(heap),
@@ -249,14 +254,6 @@ def _remove_leftovers() -> None:
                 shutil.rmtree(home, ignore_errors=True)
             finally:
                 os.close(held)
-
-
-def _first_line(error: Exception) -> str:
-    """Of a Java exception what it says, without where."""
-    lines = [
-        line for line in str(error).splitlines() if line and not line.startswith("An error occurred while calling")
-    ]
-    return lines[0].removeprefix(": ") if lines else type(error).__name__
 
 
 def _tail(path: Path) -> str:
