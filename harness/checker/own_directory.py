@@ -13,7 +13,7 @@ def own_directory(*names: str) -> Path | None:
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     directory = root / "krash"
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory.mkdir(parents=True, exist_ok=True)
         for name in names:
             directory = directory / name
             directory.mkdir(exist_ok=True, mode=0o700)
