@@ -125,7 +125,7 @@ def test_a_partition_that_does_not_answer_leaves_the_others_their_slots(mock):
     mock.lead("log", 0, 1)
     mock.lead("log", 1, 2)
     recorder = MemoryRecorder()
-    settings = {"producers": 1, "consumers": 0, "in_flight": 20}
+    settings = {"producers": 1, "consumers": 0, "in_flight": 20, "finish_ms": 300}
 
     def acknowledged(partition: int) -> int:
         return len([send for send in recorder.sends(Outcome.OK) if send.partition == partition])
