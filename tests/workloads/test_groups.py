@@ -14,7 +14,6 @@ from workloads.op import OpKind, Outcome, Phase
 from workloads.settings import GroupSettings
 
 TOPICS = {"log": 4}
-LONG_S = 120  # a rebalance takes the mock a second, several where members miss it
 
 
 def positions(op: Invoked) -> dict[int, int | None]:
@@ -43,11 +42,11 @@ def test_members_commit_what_they_have_read_of_partitions_that_are_theirs_alone(
         mock.bootstrap, recorder, topics=TOPICS, settings=settings | {"producers": 0, "members": 1}, index=1, clients=2
     )
     with running(staying, GroupsWorkload):
-        recorder.wait_for(lambda history: all_are_served(history, after=0), within_s=LONG_S)
+        recorder.wait_for(lambda history: all_are_served(history, after=0))
         with running(visiting, GroupsWorkload):
-            recorder.wait_for(lambda history: len(of_visitor(history)) >= 5, within_s=LONG_S)
+            recorder.wait_for(lambda history: len(of_visitor(history)) >= 5)
         came = generation(of_visitor(recorder)[-1])
-        recorder.wait_for(lambda history: all_are_served(history, after=came), within_s=LONG_S)
+        recorder.wait_for(lambda history: all_are_served(history, after=came))
     GroupsWorkload().drain(context(mock.bootstrap, recorder, topics=TOPICS, settings=settings), deadline_s=30)
 
     assert_positions_grow(recorder)

@@ -13,12 +13,16 @@ from harness.checker.conclude import Judged
 from harness.history.reading import open_run
 from tests.harness.checker.stories import Story
 
+ALL_STORIES_S = 1200  # a deadline for a slow and busy machine
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.checker)
+            if "conclusions" in getattr(item, "fixturenames", ()):  # whichever is first waits for all of them
+                item.add_marker(pytest.mark.timeout(ALL_STORIES_S))
 
 
 @pytest.fixture(scope="session")
