@@ -32,10 +32,12 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".tox" / "results"
 ROOT_ONLY = {"docker": "entering the namespaces of containers needs root: sudo ./run-tests docker"}
+# Side by side, one phase after the other. Not beside docker: tests that look for what was left on the host.
 LANES = (
     (("lint", "typing", "unit", "setup"), ("checker",)),
     (("kafka",), ("races",)),
-)  # side by side, one phase after the other
+    (("docker",), ("report",)),
+)
 OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 

@@ -53,8 +53,7 @@ def test_what_disturbs_nobody_runs_side_by_side_and_everything_runs_once() -> No
     assert phases(wanted) == [
         [["lint", "typing", "unit", "setup"], ["checker"]],
         [["kafka"], ["races"]],
-        [["docker"]],
-        [["report"]],
+        [["docker"], ["report"]],
     ]
     assert phases(["races", "unit"]) == [[["unit"]], [["races"]]]
     assert phases(["slow-benchmarks"]) == [[["slow-benchmarks"]]]
