@@ -300,8 +300,9 @@ class Model:
         for id, node in self.nodes.items():
             self._hear(id, node.controller.tick(self.now))
         leading = self.nodes.get(self.leader)
-        pending = leading.controller.pending if leading else None
-        for broker in pending.brokers.values() if leading and pending else ():
+        if leading is None or leading.controller.pending is None:
+            return
+        for broker in leading.controller.pending.brokers.values():
             silent = self.now - max(leading.heard.get(broker.id, 0), leading.since)
             if not broker.fenced and silent > 3 * SESSION // 2:
                 self.judge.bad(f"silent and not fenced: {broker}")
