@@ -68,7 +68,9 @@ def test_names_may_be_given_together_or_one_by_one(tmp_path: Path) -> None:
     ran = krash("track-record", *only, "--times", "0", "--runs", tmp_path, "--out", tmp_path, cwd=tmp_path)
     assert ran.code == 0, ran.stderr
     told = (tmp_path / "track-record.json").read_text()
-    counted = sum(told.count(f'"race": "{name}"') for name in ("two-controllers", "undemoted-leader", "recreated-topic"))
+    counted = sum(
+        told.count(f'"race": "{name}"') for name in ("two-controllers", "undemoted-leader", "recreated-topic")
+    )
     assert f"{counted} cells" in ran.stdout
 
 
