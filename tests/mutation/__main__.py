@@ -15,12 +15,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from tests.code import digest_of
-from tests.mutation.fork import BROKEN, forked
+from tests.mutation.fork import BROKEN, Ended, forked
 from tests.mutation.mutants import Mutant
 from tests.mutation.results import Result, Results, table, write_table
 from tests.mutation.subjects import PURE, RELATIONAL, drawn
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=["pure", "relational"])
     parser.add_argument("--mutants", type=int, default=400, help="pure ones; a third as many relational ones")
-    parser.add_argument("--modules", default="", help="names, comma-separated; of the drawn ones, only theirs")
+    parser.add_argument("--modules", default="", help="modules or folders, comma-separated: of the drawn ones, only theirs")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long, and go on next time")
     parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _named(mutant: Mutant, names: set[str]) -> bool:
-    return not names or Path(mutant.module).stem in names
+    path = Path(mutant.module)
+    return not names or not names.isdisjoint((path.stem, path.parent.name, f"{path.parent.name}/{path.stem}"))
 
 
 def _try_all(group: str, mutants: Sequence[Mutant], results: Results, deadline: float, *, again: bool) -> None:
@@ -67,21 +69,36 @@ def _try_all(group: str, mutants: Sequence[Mutant], results: Results, deadline: 
         else:
             from tests.mutation import relational as way  # type: ignore[no-redef]
         way.prepare(stack, ROOT)
-        limits = way.LIMITS
+        controlled: set[str] = set()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="krash-mutation-")))
         for number, mutant in enumerate(waiting, 1):
             if time.monotonic() > deadline:
                 print(f"{len(waiting) - number + 1} are left")
                 return
-            text = mutant.applied(sources[mutant.module])
-            ended = forked(lambda m=mutant, t=text: way.tried(ROOT, m.module, t), **limits, log=folder / "log")  # type: ignore[misc]
-            way.tidied()
+            if mutant.module not in controlled:
+                controlled.update(_control(way, mutant.module, sources, folder / "log"))
+            ended = _tried(way, mutant.module, mutant.applied(sources[mutant.module]), folder / "log")
             killed_by = ended.said if ended.said is not None else ended.how
-            if killed_by.startswith(BROKEN):
-                raise RuntimeError(f"{mutant}: {killed_by}\n{(folder / 'log').read_text()[-4000:]}")
             result = Result.of(mutant, digests[mutant.module], killed_by, ended.seconds)
             results.add(result)
             print(f"{number}/{len(waiting)} {result.line_of_text()}", flush=True)
+
+
+def _control(way: Any, module: str, sources: Mapping[str, str], log: Path) -> set[str]:
+    """Modules of the same folder, after one of them has passed as it is: tests that fail anyway would kill everything."""
+    ended = _tried(way, module, sources[module], log)
+    if ended.said != "":
+        raise RuntimeError(f"{module} fails without any change: {ended}\n{log.read_text()[-4000:]}")
+    print(f"{module} as it is passes, in {ended.seconds:.0f} core seconds", flush=True)
+    return {one for one in sources if Path(one).parent == Path(module).parent}
+
+
+def _tried(way: Any, module: str, text: str, log: Path) -> Ended:
+    ended = forked(lambda: str(way.tried(ROOT, module, text)), **way.LIMITS, log=log)
+    way.tidied()
+    if (ended.said or ended.how).startswith(BROKEN):
+        raise RuntimeError(f"{module}: {ended.said or ended.how}\n{log.read_text()[-4000:]}")
+    return ended
 
 
 if __name__ == "__main__":

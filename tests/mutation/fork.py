@@ -83,7 +83,7 @@ def _end_group(pid: int | None) -> None:
 
 
 def _why(code: int | None) -> str:
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    if code in (-signal.SIGXCPU, -signal.SIGPROF, -signal.SIGKILL):
         return "out of processor time"
     return "a crash" if code is not None and code < 0 else f"{BROKEN}exit code {code}"
 

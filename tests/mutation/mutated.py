@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 FORGOTTEN = ("harness.checker", "harness.check_command", "tests.harness")
+KEPT = ("harness.checker.session", "harness.checker.cluster")  # hold the running session
 
 
 class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -39,7 +40,7 @@ def install(root: Path, module: str, text: str) -> None:
 
 
 def forget() -> None:
-    for name in [name for name in sys.modules if name.startswith(FORGOTTEN)]:
+    for name in [name for name in sys.modules if name.startswith(FORGOTTEN) and name not in KEPT]:
         parent, _, last = name.rpartition(".")
         del sys.modules[name]
         if parent in sys.modules and hasattr(sys.modules[parent], last):

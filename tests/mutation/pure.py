@@ -8,6 +8,7 @@ which would see the unchanged files, and 10^4 histories of the frontier, which t
 from __future__ import annotations
 
 import importlib
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,7 @@ from tests.mutation.mutated import install
 _AT = "tests/harness/checker"
 _LINEAR, _SERIAL, _MODELS = f"{_AT}/linearizability", f"{_AT}/serializability", f"{_AT}/models"
 _ALL_OF_LINEAR = (
-    f"{_LINEAR}/test_decide.py", f"{_LINEAR}/test_exact_engines.py", f"{_LINEAR}/test_zones.py",
-    f"{_LINEAR}/test_epochs.py", f"{_LINEAR}/test_seeded_defects.py", f"{_AT}/test_kernel.py", f"{_LINEAR}/test_many.py",
-    f"{_LINEAR}/test_frontier.py", f"{_MODELS}",
+    f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_decide.py", f"{_LINEAR}/test_many.py", f"{_MODELS}/test_objects.py",
 )  # fmt: skip
 _ALL_OF_SERIAL = (
     f"{_SERIAL}/test_anomalies.py", f"{_SERIAL}/test_consistency.py", f"{_MODELS}/test_transactions.py",
@@ -30,17 +29,24 @@ _ALL_OF_MODELS = (
     f"{_MODELS}/test_meaning.py", f"{_MODELS}/test_jepsen_rules.py", f"{_MODELS}/test_log_and_epoch.py",
     f"{_MODELS}/test_detection.py", f"{_MODELS}/test_transactions.py", f"{_MODELS}/test_objects.py",
 )  # fmt: skip
+_SEARCH = (f"{_LINEAR}/test_frontier.py",)
+_EXACT = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_many.py", f"{_LINEAR}/test_exact_engines.py")
 _FIRST = {
-    "linearizability/log": (f"{_AT}/test_kernel.py",),
+    "linearizability/log": (f"{_AT}/test_kernel.py", *_EXACT, f"{_MODELS}/test_log_and_epoch.py"),
     "linearizability/pieces": (f"{_AT}/test_kernel.py",),
-    "linearizability/epochs": (f"{_LINEAR}/test_epochs.py",),
-    "linearizability/zones": (f"{_LINEAR}/test_zones.py",),
-    "linearizability/frontier": (f"{_LINEAR}/test_frontier.py",),
-    "linearizability/kernel": (f"{_LINEAR}/test_frontier.py",),
-    "linearizability/configurations": (f"{_LINEAR}/test_frontier.py",),
-    "linearizability/states": (f"{_LINEAR}/test_frontier.py",),
-    "linearizability/encoding": (f"{_LINEAR}/test_frontier.py",),
-    "linearizability/shrink": (f"{_LINEAR}/test_frontier.py",),
+    "linearizability/epochs": (f"{_LINEAR}/test_epochs.py", f"{_MODELS}/test_log_and_epoch.py"),
+    "linearizability/zones": (*_EXACT[:2], f"{_LINEAR}/test_zones.py"),
+    "linearizability/mutexes": _EXACT,
+    "linearizability/counters": _EXACT,
+    "linearizability/queues": _EXACT,
+    "linearizability/sets": _EXACT,
+    "linearizability/operations": (*_SEARCH, *_EXACT),
+    "linearizability/frontier": _SEARCH,
+    "linearizability/kernel": _SEARCH,
+    "linearizability/configurations": _SEARCH,
+    "linearizability/states": _SEARCH,
+    "linearizability/encoding": _SEARCH,
+    "linearizability/shrink": _SEARCH,
     "models/jepsen_rules": (f"{_MODELS}/test_jepsen_rules.py",),
     "models/jepsen_sets": (f"{_MODELS}/test_jepsen_rules.py",),
     "models/log": (f"{_MODELS}/test_log_and_epoch.py",),
@@ -52,7 +58,8 @@ _NOT = (
     f"{_MODELS}/test_transactions.py::test_after_preparing_nothing_is_compiled_and_another_process_loads_it",
     f"{_SERIAL}/test_kernels.py::test_without_the_compiler_the_kernels_are_plain_python",
 )
-LIMITS: dict[str, Any] = {"processor": 400.0, "wall": 3600.0, "memory": 6 << 30}  # survivors take some 60 s
+LIMITS: dict[str, Any] = {"processor": 400.0, "wall": 3600.0, "memory": 6 << 30}  # survivors take some 100 s
+OF_ONE_TEST = 20.0  # seconds of processor time; they take up to 6
 _IMPORTED = (
     "numpy", "pandas", "pyarrow.parquet", "numba", "hypothesis.strategies", "hypothesis.internal.conjecture.engine",
     "_pytest.assertion.rewrite", "_pytest.python", "_pytest.junitxml", "pytest_timeout", "harness.history.formats.reading",
@@ -96,6 +103,9 @@ def tried(root: Path, module: str, text: str) -> str:
 class _Watcher:
     def __init__(self) -> None:
         self.failed = ""
+
+    def pytest_runtest_logstart(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, OF_ONE_TEST)  # whose signal ends the process
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.failed:

@@ -10,6 +10,7 @@ from math import sqrt
 from pathlib import Path
 
 from tests.code import digest_of
+from tests.generated import replace_part
 from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.mutants import Mutant
 from tests.mutation.subjects import RELATIONAL
@@ -136,7 +137,4 @@ def _group(module: str) -> str:
 
 
 def write_table(document: Path, results: Results) -> None:
-    text = document.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    document.write_text(f"{before}{BEGIN}\n{table(results)}\n{END}{after}")
+    replace_part(document, BEGIN, END, table(results))

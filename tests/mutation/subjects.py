@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
-from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.mutants import Mutant, changes_something, mutants_of
 
 _CHECKER = "harness/checker"
 PURE = tuple(
@@ -35,6 +36,7 @@ SEED = "krash 1"
 
 def drawn(root: Path, modules: Sequence[str], count: int, *, sql: bool) -> list[Mutant]:
     """`count` of all mutants of the modules, each as likely as any other; the same ones while the code is the same."""
-    mutants = [one for module in modules for one in mutants_of(module, (root / module).read_text(), sql=sql)]
-    return sorted(mutants, key=lambda one: hashlib.sha256(f"{SEED} {one.name}".encode()).digest())[:count]
-
+    sources = {module: (root / module).read_text() for module in modules}
+    mutants = [one for module, source in sources.items() for one in mutants_of(module, source, sql=sql)]
+    mutants.sort(key=lambda one: hashlib.sha256(f"{SEED} {one.name}".encode()).digest())
+    return list(islice((one for one in mutants if changes_something(one, sources[one.module])), count))

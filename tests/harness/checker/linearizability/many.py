@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.code import code_of
+from tests.generated import replace_part
 from tests.harness.checker.linearizability.subjects import SUBJECTS, Subject
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -93,10 +94,7 @@ def table(all_progress: Sequence[Progress]) -> str:
 
 
 def write_table(document: Path, all_progress: Sequence[Progress]) -> None:
-    text = document.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    document.write_text(f"{before}{BEGIN}\n{table(all_progress)}\n{END}{after}")
+    replace_part(document, BEGIN, END, table(all_progress))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,6 +26,8 @@ from harness.checker.linearizability.sets import grow_only_set
 from harness.checker.linearizability.zones import zones
 from tests.harness.checker.linearizability.brute_force import Op, linearizable
 from tests.harness.checker.linearizability.epoch_histories import judge_epochs, random_epochs, step_of_epochs
+from tests.harness.checker.serializability import agreement
+from tests.harness.checker.serializability.worlds import Forgotten
 from tests.strategies import OBJECTS, closed_loop, encode, initial_code, random_history
 
 Engine = Callable[[Operations, int], Answer | Refused]
@@ -34,13 +36,14 @@ Engine = Callable[[Operations, int], Answer | Refused]
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     engine: str
-    files: tuple[str, ...]  # of harness/checker/linearizability, what the verdict depends on
+    files: tuple[str, ...]  # of harness/checker/linearizability or FOLDER/NAME, what the verdict depends on
     agrees: Callable[[random.Random], bool | None]
 
     @property
     def sources(self) -> list[Path]:
-        directory = Path(frontier.__file__).parent
-        return [directory / f"{name}.py" for name in (*self.files, "operations")]
+        checker = Path(frontier.__file__).parents[1]
+        names = [name if "/" in name else f"linearizability/{name}" for name in self.files]
+        return [checker / f"{name}.py" for name in names]
 
 
 def compared(rng: random.Random, names: tuple[str, ...], engine: Engine) -> bool | None:
@@ -109,18 +112,45 @@ def fenced(rng: random.Random) -> bool:
     return judge_epochs(ops).verdict == ("legal" if linearizable(ops, 0, step_of_epochs) else "illegal")
 
 
+def transactional(write: str) -> Callable[[random.Random], bool]:
+    """Random small histories beside all orders of their transactions, and worlds that have an isolation, never accused."""
+
+    def agrees(rng: random.Random) -> bool:
+        seed = rng.getrandbits(40)
+        try:
+            if rng.random() < 0.7:
+                agreement.assert_agreement(seed, write)
+            else:
+                isolation = rng.choice(agreement.WORLDS)
+                forgotten = Forgotten.NOTHING if isolation == "read-uncommitted" else rng.choice(list(Forgotten))
+                agreement.assert_isolated(seed, write, isolation, forgotten)
+        except AssertionError:
+            return False
+        return True
+
+    return agrees
+
+
 def exact(engine_name: str, files: tuple[str, ...], engine: Engine, *names: str) -> Subject:
-    return Subject(engine=engine_name, files=files, agrees=lambda rng: compared(rng, names, engine))
+    return Subject(engine=engine_name, files=(*files, "operations"), agrees=lambda rng: compared(rng, names, engine))
 
 
+_OF_TRANSACTIONS = (
+    *(f"serializability/{name}" for name in ("consistency", "cycles", "decide", "findings", "graph", "history", "kernels")),
+    "models/transactions",
+)
 SUBJECTS = (
-    Subject(engine="frontier", files=("frontier", "kernel", "configurations", "states", "encoding"), agrees=searched),
-    Subject(engine="slot-sweep", files=("log",), agrees=swept),
-    Subject(engine="epoch-sweep", files=("epochs", "log"), agrees=fenced),
+    Subject(engine="frontier", files=("frontier", "kernel", "configurations", "states", "encoding", "operations"), agrees=searched),
+    Subject(engine="slot-sweep", files=("log", "operations"), agrees=swept),
+    Subject(engine="epoch-sweep", files=("epochs", "log", "operations"), agrees=fenced),
     exact("zones", ("zones", "log"), zones, "unique-register", "unique-cas-register"),
     exact("set-sweep", ("sets", "log"), grow_only_set, "grow-only-set"),
     exact("queue-sweep", ("queues", "log"), fifo_queue, "unique-queue"),
     exact("unit-counter", ("counters", "log"), unit_counter, "unit-counter"),
     exact("sequencer-sweep", ("counters", "log"), sequencer, "sequencer"),
+    Subject(
+        engine="list-append", files=(*_OF_TRANSACTIONS, "serializability/lists"), agrees=transactional("append")
+    ),
+    Subject(engine="rw-register", files=(*_OF_TRANSACTIONS, "serializability/registers"), agrees=transactional("w")),
     exact("mutex-zones", ("mutexes", "zones", "log"), mutex, "held-mutex"),
 )
