@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=["pure", "relational"])
     parser.add_argument("--mutants", type=int, default=400, help="pure ones; a third as many relational ones")
-    parser.add_argument("--modules", default="", help="modules or folders, comma-separated: of the drawn ones, only theirs")
+    parser.add_argument(
+        "--modules", default="", help="modules or folders, comma-separated: of the drawn ones, only theirs"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long, and go on next time")
     parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")

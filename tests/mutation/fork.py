@@ -46,14 +46,14 @@ def forked(work: Callable[[], str], *, processor: float, wall: float, memory: in
     if child.is_alive():
         _end_group(child.pid)
         child.join()
-    how = "in time" if said is not None else "out of wall time" if time.monotonic() >= deadline else _why(child.exitcode)
+    how = (
+        "in time" if said is not None else "out of wall time" if time.monotonic() >= deadline else _why(child.exitcode)
+    )
     receiver.close()
     return Ended(said=said, how=how, seconds=round(_spent() - before, 2))
 
 
-def _child(
-    work: Callable[[], str], sender: Connection, processor: float, memory: int | None, log: Path
-) -> None:
+def _child(work: Callable[[], str], sender: Connection, processor: float, memory: int | None, log: Path) -> None:
     os.setsid()
     gc.freeze()
     limit = int(processor) + 1
@@ -67,7 +67,7 @@ def _child(
         said = work()
     except MemoryError:
         said = "MemoryError"
-    except BaseException:  # whatever it is, it must not be taken for an answer
+    except BaseException:  # noqa: BLE001 - whatever it is, it must not be taken for an answer
         said = BROKEN + traceback.format_exc()
     sender.send_bytes(said.encode())
     sys.stdout.flush()

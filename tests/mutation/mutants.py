@@ -223,7 +223,9 @@ def _changes(node: ast.AST, sql: bool) -> Iterator[_Piece]:
             yield _Piece(test, f"(not ({ast.unparse(test)}))", "condition")
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in _EXTREMES:
             yield _Piece(node, _renamed(node, _EXTREMES[name]), "extreme")
-        case ast.AugAssign() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Yield() | ast.YieldFrom() | ast.Call()):
+        case (
+            ast.AugAssign() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Yield() | ast.YieldFrom() | ast.Call())
+        ):
             other_way = {"Continue": "break", "Break": "continue"}.get(type(node).__name__, "pass")
             yield _Piece(node, other_way, "statement")
 

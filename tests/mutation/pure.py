@@ -92,7 +92,17 @@ def tried(root: Path, module: str, text: str) -> str:
 
     install(root, module, text)
     watcher = _Watcher()
-    command = ["-x", "-q", "-p", "no:cacheprovider", "--rootdir", str(root), "--tb=line", "--assert=plain", "--no-header"]
+    command = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(root),
+        "--tb=line",
+        "--assert=plain",
+        "--no-header",
+    ]
     left_out = [f"--deselect={test}" for test in _NOT]
     code = pytest.main([*command, *left_out, *tests_of(module)], plugins=[watcher])
     if code not in (0, 1, 2):
@@ -114,7 +124,6 @@ class _Watcher:
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed and not self.failed:
             self.failed = f"import of {report.nodeid.removeprefix(f'{_AT}/')}"
-
 
 
 def tidied() -> None:

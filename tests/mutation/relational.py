@@ -66,7 +66,7 @@ def tried(root: Path, module: str, text: str) -> str:
     name = Path(module).stem
     try:
         kinds = _restrict(name)
-    except Exception as error:  # a changed module fails however it likes
+    except Exception as error:  # noqa: BLE001 - a changed module fails however it likes
         return f"import: {type(error).__name__}"
     try:
         return next(_differences(spark, kinds), "")
@@ -145,9 +145,7 @@ def _foreign(spark: Any, kinds: set[str]) -> Iterator[str]:
     judged = judge_foreign(spark, {name: test_foreign_kafka.paired(make()) for name, (make, _) in told.items()})
     for name, (_, expected) in told.items():
         violation = name in test_foreign_kafka.DEFECTS
-        found = {
-            one.type: one.count for one in judged[name].found if one.violation is violation and one.type in kinds
-        }
+        found = {one.type: one.count for one in judged[name].found if one.violation is violation and one.type in kinds}
         unwanted = not violation and any(one.violation and one.type in kinds for one in judged[name].found)
         if unwanted or found != {kind: count for kind, count in expected.items() if kind in kinds}:
             yield f"foreign {name}"

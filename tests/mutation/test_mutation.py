@@ -29,14 +29,14 @@ def f(rows: "list[int]", limit: int = 3) -> int:
     total = min(rows) + limit
     return total
 '''
-CHECK = '''\
+CHECK = """\
 _LOST = f"ack_min is not null and ({_HOW}) >= 2"
 
 
 def explain(frame):
     frame = frame.where("a = b and not c").join(frame, "x", "left_anti")
     return finding(KIND, text("1 < 2 and so"), since=F.col("a") + 1, because=F.min("b"))
-'''
+"""
 
 
 def changed(source: str, *, sql: bool = False) -> dict[str, set[str]]:
@@ -51,7 +51,12 @@ def changed(source: str, *, sql: bool = False) -> dict[str, set[str]]:
 
 def test_what_decides_is_changed_and_what_only_tells_is_not() -> None:
     assert changed(SOURCE) == {
-        "not rows or limit <= 0": {"(not (not rows or limit <= 0))", "(not rows and limit <= 0)", "(limit <= 0)", "(not rows)"},
+        "not rows or limit <= 0": {
+            "(not (not rows or limit <= 0))",
+            "(not rows and limit <= 0)",
+            "(limit <= 0)",
+            "(not rows)",
+        },
         "not rows": {"(rows)"},
         "limit <= 0": {"(limit < 0)"},
         "0": {"1"},
@@ -89,7 +94,9 @@ def test_the_same_mutants_are_drawn_and_fewer_are_a_part_of_more() -> None:
 
 def test_every_module_of_the_table_is_there_and_those_that_know_spark_are_apart() -> None:
     for module in (*PURE, *RELATIONAL):
-        assert ("import pyspark" in (text := (ROOT / module).read_text()) or "from pyspark" in text) == (module in RELATIONAL)
+        assert ("import pyspark" in (text := (ROOT / module).read_text()) or "from pyspark" in text) == (
+            module in RELATIONAL
+        )
 
 
 def test_a_module_is_imported_as_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

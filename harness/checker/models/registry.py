@@ -22,6 +22,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "queue": ("queue", "QUEUE"),
     "mutex": ("mutex", "MUTEX"),
     "log": ("log", "LOG"),
+    "contiguous-log": ("log", "CONTIGUOUS_LOG"),
     "epoch": ("epoch", "EPOCH"),
     "list-append": ("transactions", "LIST_APPEND"),
     "rw-register": ("transactions", "RW_REGISTER"),

@@ -28,7 +28,11 @@ TOGETHER = ("0 invoke write 1", "1 invoke write 2", "0 ok write 1", "1 ok write 
         ("sequential", ("0 invoke read 7", '0 ok read [7 [nil "7_1" "7_0"]]'), []),
         ("sequential", ("0 invoke read 7", "0 ok read [7 [nil nil nil]]"), []),
         ("sequential", ("0 invoke read 7", '0 ok read [7 [nil "7_1" nil]]'), ["causal-reverse"]),
-        ("sequential", ("0 invoke write 7", "0 ok write 7", "0 invoke read 7", '0 ok read ["7_1" nil]'), ["causal-reverse"]),
+        (
+            "sequential",
+            ("0 invoke write 7", "0 ok write 7", "0 invoke read 7", '0 ok read ["7_1" nil]'),
+            ["causal-reverse"],
+        ),
         ("sequential", ("0 invoke read 7", '0 info read [7 ["7_1" nil]]'), []),
     ],
 )
