@@ -117,8 +117,9 @@ def check(
         str | None, typer.Option(metavar="VALUE|nil", help="What the object held before the first op.")
     ] = None,
     consistency: Annotated[
-        str, typer.Option("--consistency-models", metavar="NAME,...", help="What transactions must keep to.")
-    ] = "",
+        list[str] | None,
+        typer.Option("--consistency-models", metavar="NAME,...", help="What transactions must keep to."),
+    ] = None,
     format_name: Annotated[
         str | None,
         typer.Option("--format", help="jepsen-edn, jepsen-log, jsonl or edn-lines; else seen from the file."),
@@ -252,6 +253,19 @@ def doctor(as_json: Json = False) -> None:
 
 
 @app.command()
+def node(
+    config: Annotated[Path, typer.Option(metavar="FILE", help="Properties, with Kafka's names.")],
+) -> None:
+    """Run one node of the reference cluster in the foreground: a controller, a broker, or both (see docs/reference.md).
+
+    Example: `krash node --config node.properties`
+    """
+    from harness.node_command import run_node
+
+    raise typer.Exit(run_node(config))
+
+
+@app.command()
 def heal(
     run_dir: Annotated[Path | None, typer.Argument(metavar="[RUN_DIR]", help="The crashed run.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Whatever any crashed run left on this machine.")] = False,
@@ -295,10 +309,10 @@ def track_record(
         int | None,
         typer.Option(min=0, max=1000, help="Tries of each cell; default: as its race says. 0 only writes the tables."),
     ] = None,
-    only: Annotated[str, typer.Option(metavar="RACE[/VARIANT],...", help="Only these races.")] = "",
+    only: Annotated[list[str] | None, typer.Option(metavar="RACE[/VARIANT],...", help="Only these races.")] = None,
     systems: Annotated[
-        str, typer.Option(metavar="PATTERN,...", help="Only these systems, e.g. 'kafka:3.4.1,kafka:4.*'.")
-    ] = "",
+        list[str] | None, typer.Option(metavar="PATTERN,...", help="Only these systems, e.g. 'kafka:3.4.1,kafka:4.*'.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where track-record.md and track-record.json go.")] = Path("docs"),
     runs: Annotated[
         Path, typer.Option(help="Where tries are kept (tries.jsonl), and runs that are worth a look.")
@@ -332,8 +346,9 @@ def track_record(
     raise typer.Exit(record(flags))
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+def _words(texts: list[str] | None) -> tuple[str, ...]:
+    """ "a,b" and "c" of an option that was given twice: a, b, c."""
+    return tuple(word.strip() for text in texts or () for word in text.split(",") if word.strip())
 
 
 @spec_app.command("schema")

@@ -69,6 +69,10 @@ class Disconnected(Exception):
     """Refused, closed, or no answer before the deadline: whether the request was carried out is unknown."""
 
 
+class Refused(Exception):
+    """What a serving end raises at a request that gets no answer: the connection is closed. The message is for the log."""
+
+
 class Connection(Protocol):
     """The asking end."""
 
@@ -94,7 +98,7 @@ class Caller(NamedTuple):
     connection: int  # unique at the serving node
 
 
-Serve = Callable[[Caller, object], Awaitable[object | None]]  # None: this request gets no response
+Serve = Callable[[Caller, object], Awaitable[object | None]]  # None: this request gets no response. Refused
 
 
 class Listening(Protocol):
@@ -156,7 +160,8 @@ class Disk(Protocol):
     def replace(self, path: str, content: bytes, *, sync: bool = True) -> None:
         """The whole content at once (.part, sync, rename): after a crash of the machine there is the old or the new one. Durable on return.
 
-        sync: False only where a switched-off protection asks for it; then a crash may undo it or leave nothing in it.
+        sync: False where the content can be learnt anew, or a switched-off protection asks for it; then a crash of the machine may undo
+        it or leave nothing in it.
         """
         ...
 

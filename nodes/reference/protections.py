@@ -112,6 +112,41 @@ class Protection(enum.Enum):
         "KIP-841",
         "the leader proposes fenced and stopping brokers for the ISR",
     )
+    BROKER_EPOCH_AT_CONTROLLER = (
+        "broker-epoch-at-controller",
+        "KIP-903, Controller",
+        "a proposal about a broker's former life adds the one that lost its disk to the ISR (KAFKA-14139)",
+    )
+    ISR_ELIGIBILITY_AT_CONTROLLER = (
+        "isr-eligibility-at-controller",
+        "KIP-841",
+        "the controller adds fenced and stopping brokers to an ISR (KAFKA-13916)",
+    )
+    COMMITTED_BEFORE_ANSWERED = (
+        "committed-before-answered",
+        "KIP-631, Persistence and Visibility",
+        "the controller answers before its change is committed: a failover takes back what brokers and clients were told",
+    )
+    CONTROLLER_SIDE_FENCING = (
+        "controller-side-fencing",
+        "KIP-631, Fencing; KIP-343, Controller-Side Heartbeat Timeout",
+        "a broker that is gone goes on leading, and stays in the ISR",
+    )
+    STALE_EPOCH_IN_HEARTBEAT = (
+        "stale-epoch-in-heartbeat",
+        "KIP-631, Broker ID Conflicts",
+        "a process that has lost its id has its lease renewed, and makes its successor active",
+    )
+    ID_CONFLICT_RESOLVED = (
+        "id-conflict-resolved",
+        "KIP-631, Broker ID Conflicts",
+        "two processes hold one broker id and one epoch",
+    )
+    UNCLEAN_ELECTION_DISABLED = (
+        "unclean-election-disabled",
+        "Kafka's unclean.leader.election.enable (KIP-106 makes false its default)",
+        "a replica that was not in sync is elected: acknowledged records are lost",
+    )
     SEQUENCES_AFTER_FAILOVER = (
         "sequences-after-failover",
         "KIP-98, Idempotent Producer Guarantees",
@@ -121,6 +156,68 @@ class Protection(enum.Enum):
         "stable-offset",
         "KIP-98, Last Stable Offset",
         "read_committed reads records of transactions that are open and may be aborted",
+    )
+    BROKER_SELF_FENCING = (
+        "broker-self-fencing",
+        "KIP-631, Fencing; KIP-343, Broker-Side Heartbeat Timeout",
+        "a broker that the controller cannot reach goes on serving clients: they read what another leader has superseded",
+    )
+
+    GENERATION_FENCED = (
+        "generation-fenced",
+        "KIP-62; KIP-447, Fencing zombies",
+        "a member that missed a rebalance is not told and goes on reading and committing: two members own one partition, offsets go back",
+    )
+    SYNC_WAITS_FOR_ASSIGNMENT = (
+        "sync-waits-for-assignment",
+        "Kafka Client-side Assignment Proposal, SyncGroup",
+        "a member is given its assignment of the generation before: two members own one partition",
+    )
+    STATIC_MEMBER_FENCED = (
+        "static-member-fenced",
+        "KIP-345, Fencing of static members",
+        "two processes with one group.instance.id both go on: two members own one partition",
+    )
+    OFFSET_COMMIT_WRITTEN = (
+        "offset-commit-written",
+        "Kafka's offsets.commit.required.acks",
+        "an offset commit is acknowledged that no log has: a failover of the coordinator loses it",
+    )
+    TRANSACTIONAL_OFFSETS_WAIT = (
+        "transactional-offsets-wait",
+        "KIP-98, TxnOffsetCommitRequest",
+        "offsets count before their transaction commits: when it aborts, nobody processes those records",
+    )
+    UNSTABLE_OFFSETS_REFUSED = (
+        "unstable-offsets-refused",
+        "KIP-447, UNSTABLE_OFFSET_COMMIT",
+        "a new owner begins before the offset that an open transaction is about to commit: records are processed twice",
+    )
+
+    PRODUCER_EPOCH_AT_COORDINATOR = (
+        "producer-epoch-at-coordinator",
+        "KIP-98, Fencing; KIP-588",
+        "a transactional producer that was replaced ends the transaction of its successor",
+    )
+    DECISION_BEFORE_MARKERS = (
+        "decision-before-markers",
+        "KIP-98, EndTxnRequest",
+        "partitions hear of an outcome that no log has: after a failover of the coordinator others hear the opposite, a torn transaction",
+    )
+    MARKERS_TO_ALL_PARTITIONS = (
+        "markers-to-all-partitions",
+        "KIP-98, WriteTxnMarkerRequest",
+        "the marker to one partition is lost: its part of the transaction shares the fate of the next one, or hides all that follows",
+    )
+    TRANSACTION_VERIFIED = (
+        "transaction-verified",
+        "KIP-890, part 1",
+        "a late record of a transaction that has ended opens one that nobody ends: it hides what follows, or the next one decides on it",
+    )
+    COORDINATOR_EPOCH_FENCED = (
+        "coordinator-epoch-fenced",
+        "KIP-98, WriteTxnMarkerRequest",
+        "a coordinator that was replaced ends the transactions that its successor has begun",
     )
 
     def __new__(cls, name: str, source: str, without: str) -> Protection:

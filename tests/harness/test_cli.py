@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,18 +45,33 @@ def test_bad_input_is_told_with_its_exit_code(arguments: tuple[str, ...], code: 
         "export",
         "runs",
         "wire",
+        "node",
         "doctor",
         "heal",
         "kafka versions",
         "kafka fetch",
         "spec schema",
         "spec show",
+        "race run",
+        "race compare",
+        "track-record",
     ],
 )
 def test_every_command_has_help_with_an_example(command: str) -> None:
     ran = krash(*command.split(), "--help")
     assert ran.code == 0
     assert "Example:" in ran.stdout
+
+
+def test_names_may_be_given_together_or_one_by_one(tmp_path: Path) -> None:
+    only = ("--only", "two-controllers", "--only", "undemoted-leader,recreated-topic")
+    ran = krash("track-record", *only, "--times", "0", "--runs", tmp_path, "--out", tmp_path, cwd=tmp_path)
+    assert ran.code == 0, ran.stderr
+    told = (tmp_path / "track-record.json").read_text()
+    counted = sum(
+        told.count(f'"race": "{name}"') for name in ("two-controllers", "undemoted-leader", "recreated-topic")
+    )
+    assert f"{counted} cells" in ran.stdout
 
 
 def test_help_imports_nothing_heavy() -> None:
