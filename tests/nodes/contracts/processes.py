@@ -78,11 +78,12 @@ async def kill_is_fine_when_nothing_runs_and_takes_what_is_paused(on: Stage) -> 
 async def kill_leaves_a_command_beside_the_main_process_alone(on: Stage) -> None:
     script = "echo began > began; while ! [ -e go ]; do sleep 0.03; done; echo end"
     await on.b1.start(shell(TICK))
-    beside = asyncio.create_task(on.b1.run(("sh", "-c", script), timeout=SOON))
-    await until(on.b1, "began", "began")
-    await on.b1.kill()
-    await on.b1.write("go", b"")
-    assert (await beside).stdout == b"end\n"
+    async with asyncio.TaskGroup() as group:
+        beside = group.create_task(on.b1.run(("sh", "-c", script), timeout=2 * SOON))
+        await until(on.b1, "began", "began")
+        await on.b1.kill()
+        await on.b1.write("go", b"")
+    assert beside.result().stdout == b"end\n"
 
 
 async def stop_lets_a_process_end_itself(on: Stage) -> None:

@@ -12,7 +12,7 @@ from typing import cast
 from nodes.backend import Backend
 from nodes.node import Command, Node
 
-SOON = 30.0  # deadline for what happens at once on an idle machine
+SOON = 120.0  # deadline for what happens at once on an idle machine
 QUIET = 0.3  # seconds in which nothing may happen: ten steps of TICK
 TICK = "while :; do echo tick; sleep 0.03; done"
 LOG = "log/stdout.log"
