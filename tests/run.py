@@ -8,9 +8,9 @@ failed, and what was skipped and why.
 The exit code is tox's, but an environment that did not run at all is a failure too. Without names, what this account cannot do (ROOT_ONLY)
 is left out, and said and counted so. The last line is a count like pytest's own.
 
-Side by side go environments of which one leaves the other half of a small machine: unit tests beside those of Spark, and the races,
-which mostly wait for Kafka's own time limits, beside the other tests on Kafka. What the second of two says is shown when both have
-ended. `.venv/bin/tox run` runs one environment after the other.
+Side by side go environments of which one leaves the other half of a small machine: unit tests beside those of Spark, the browser beside
+containers. Never two with clusters of real Kafka: each start of one takes the whole machine for seconds, and the other's timeouts run on.
+What the second of two says is shown when both have ended. `.venv/bin/tox run` runs one environment after the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ ROOT_ONLY = {"docker": "entering the namespaces of containers needs root: sudo .
 # Side by side, one phase after the other. Not beside docker: tests that look for what was left on the host.
 LANES = (
     (("lint", "typing", "unit", "setup"), ("checker",)),
-    (("kafka",), ("races",)),
+    (("kafka",),),
+    (("races",),),
     (("docker",), ("report",)),
 )
 OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}

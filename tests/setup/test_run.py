@@ -52,7 +52,8 @@ def test_what_disturbs_nobody_runs_side_by_side_and_everything_runs_once() -> No
     wanted = ["lint", "typing", "unit", "checker", "setup", "kafka", "races", "docker", "report"]
     assert phases(wanted) == [
         [["lint", "typing", "unit", "setup"], ["checker"]],
-        [["kafka"], ["races"]],
+        [["kafka"]],
+        [["races"]],
         [["docker"], ["report"]],
     ]
     assert phases(["races", "unit"]) == [[["unit"]], [["races"]]]
