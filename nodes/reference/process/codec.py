@@ -1,0 +1,131 @@
+"""Messages as bytes and back: frames of the Kafka protocol, with kio for what is in them and `raft/wire.py` for the quorum's messages.
+
+    codec = Codec(cluster_id="k")
+    codec.request(message, correlation_id=1, client_id="broker-1")     # a frame with its length
+    codec.read_request(frame, handlers)                                # Incoming(correlation_id, client_id, request)
+    codec.response(incoming, response)                                 # a frame with its length
+    codec.read_response(frame, request)                                # (correlation_id, response)
+
+A Fetch of the one partition `__cluster_metadata`-0, Vote and its like become Raft's messages; everything else is kio's entity.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, cast
+
+from kio.schema.describe_quorum.v1.request import DescribeQuorumRequest
+from kio.schema.fetch.v12.request import FetchRequest
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+
+from nodes.reference.raft import wire
+from nodes.reference.raft.messages import Request, Response
+from nodes.reference.raft.records import CorruptBatch
+from nodes.reference.server.handlers import Api, Handlers
+from nodes.reference.server.schema import request_class, response_class
+
+_HEAD: Final = struct.Struct(">hhi")  # api key, api version, correlation id
+_SIZE: Final = struct.Struct(">i")
+_QUORUM_ONLY: Final = frozenset({Api.VOTE, Api.BEGIN_QUORUM_EPOCH, Api.END_QUORUM_EPOCH, Api.FETCH_SNAPSHOT})
+_UNREADABLE: Final = (SerialError, ValueError, TypeError, OverflowError, IndexError, CorruptBatch)
+
+
+class BadFrame(Exception):
+    """Bytes that make no sense here: the connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request as it came. request: None where only the version is unknown, and ApiVersions was asked (KIP-511)."""
+
+    correlation_id: int
+    client_id: str
+    asked: Any  # kio's entity, or its class for a version that is not known
+    request: object | None
+
+
+@cache
+def _header_of(entity: type) -> type:
+    return cast(Any, entity).__header_schema__  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    cluster_id: str
+
+    def request(self, message: object, *, correlation_id: int, client_id: str) -> tuple[bytes, Any]:
+        """The frame, and the entity in it."""
+        entity: Any = wire.request_to_kafka(message) if isinstance(message, Request) else message
+        header_type: Any = _header_of(type(entity))
+        header = header_type(
+            request_api_key=entity.__api_key__,
+            request_api_version=entity.__version__,
+            correlation_id=correlation_id,
+            client_id=client_id,
+        )
+        return _frame(header, entity), entity
+
+    def read_request(self, frame: bytes, handlers: Handlers) -> Incoming:
+        """BadFrame for what is not served here, or does not decode to its last byte."""
+        if len(frame) < _HEAD.size:
+            raise BadFrame(f"{len(frame)} bytes are no request")
+        api_key, version, correlation_id = _HEAD.unpack_from(frame)
+        if not handlers.serves(api_key, version):
+            if api_key == Api.API_VERSIONS:
+                return Incoming(correlation_id, "", None, None)
+            raise BadFrame(f"version {version} of API {api_key} is not served here")
+        entity_type = request_class(api_key, version)
+        if entity_type is None:
+            raise BadFrame(f"version {version} of API {api_key} is not known")
+        try:
+            header, position = entity_reader(_header_of(entity_type))(frame, 0)
+            entity, size = entity_reader(entity_type)(frame, position)
+            if position + size != len(frame):
+                raise BadFrame(f"{entity_type.__name__} v{version}: {len(frame) - position - size} bytes too many")
+            request = wire.request_from_kafka(entity) if _is_of_quorum(entity) else entity
+        except _UNREADABLE as error:
+            raise BadFrame(f"not a {entity_type.__name__} v{version}: {error}") from error
+        return Incoming(correlation_id, cast(Any, header).client_id or "", entity, request)
+
+    def response(self, incoming: Incoming, response: object) -> bytes:
+        entity = (
+            wire.response_to_kafka(response, cluster_id=self.cluster_id) if isinstance(response, Response) else response
+        )
+        header_type: Any = _header_of(type(entity))
+        return _frame(header_type(correlation_id=incoming.correlation_id), entity)
+
+    def read_response(self, frame: bytes, asked: Any, *, quorum: bool) -> tuple[int, object]:
+        """BadFrame if it is not a response to what was asked. quorum: make it a message of Raft's."""
+        expected = response_class(type(asked))
+        try:
+            header, position = entity_reader(_header_of(expected))(frame, 0)
+            entity, size = entity_reader(expected)(frame, position)
+            if position + size != len(frame):
+                raise BadFrame(f"{expected.__name__}: {len(frame) - position - size} bytes too many")
+            response = wire.response_from_kafka(entity) if quorum else entity
+        except _UNREADABLE as error:
+            raise BadFrame(f"not a {expected.__name__}: {error}") from error
+        return cast(Any, header).correlation_id, response
+
+
+def _is_of_quorum(entity: Any) -> bool:
+    if entity.__api_key__ in _QUORUM_ONLY:
+        return True
+    if isinstance(entity, FetchRequest):
+        return len(entity.topics) == 1 and entity.topics[0].topic == wire.TOPIC
+    return isinstance(entity, DescribeQuorumRequest)
+
+
+def _frame(header: Any, entity: Any) -> bytes:
+    buffer = io.BytesIO()
+    buffer.write(b"\x00\x00\x00\x00")
+    entity_writer(type(header))(buffer, header)
+    entity_writer(type(entity))(buffer, entity)
+    size = buffer.tell() - _SIZE.size
+    buffer.seek(0)
+    buffer.write(_SIZE.pack(size))
+    return buffer.getvalue()

@@ -1,0 +1,221 @@
+"""The network of a node that runs for real (`environment.Network`): the Kafka protocol over TCP.
+
+A frame is four bytes of length and that many more; one that is longer than `socket.request.max.bytes`, or that makes no sense, closes
+its connection and nothing else. A connection has one request in work and its answer in the buffer, not more: while it is served, what
+the peer sends further waits in the kernel, as with Kafka. A peer that does not read its answers waits, too, and holds nothing but
+that one answer.
+
+    network = KafkaNetwork(Codec(cluster_id))
+    listening = await network.listen(Address("127.0.0.1", 0), handlers)
+    connection = await network.connect(listening.address, client_id="broker-1", deadline=clock.now() + SECOND)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+import time
+from collections import deque
+from typing import Any, Final
+
+from nodes.reference.environment import SECOND, Address, Caller, Disconnected, Serve
+from nodes.reference.process.codec import BadFrame, Codec
+from nodes.reference.raft.messages import Request
+from nodes.reference.server.handlers import Handlers, Refused
+
+SOCKET_REQUEST_MAX_BYTES: Final = 100 << 20  # Kafka's default
+_BUFFER: Final = 1 << 18  # bytes read ahead from one connection
+_SIZE: Final = struct.Struct(">i")
+_LOG: Final = logging.getLogger("krash.reference.network")
+
+
+def _left(deadline: int) -> float:
+    return max(0.0, (deadline - time.monotonic_ns()) / SECOND)
+
+
+class KafkaNetwork:
+    """`max_bytes` bounds one frame, in either direction."""
+
+    def __init__(self, codec: Codec, *, max_bytes: int = SOCKET_REQUEST_MAX_BYTES) -> None:
+        self._codec = codec
+        self._max_bytes = max_bytes
+
+    async def connect(self, address: Address, *, client_id: str, deadline: int) -> KafkaConnection:
+        try:
+            async with asyncio.timeout(_left(deadline)):
+                reader, writer = await asyncio.open_connection(address.host, address.port, limit=_BUFFER)
+        except (OSError, TimeoutError) as error:
+            raise Disconnected(f"{address.host}:{address.port}: {error or 'no connection in time'}") from error
+        return KafkaConnection(self._codec, self._max_bytes, address, client_id, reader, writer)
+
+    async def listen(self, address: Address, serve: Serve) -> KafkaListening:
+        handlers = serve if isinstance(serve, Handlers) else Handlers(quorum=serve)
+        listening = KafkaListening(self._codec, self._max_bytes, handlers)
+        await listening.open(address)
+        return listening
+
+
+class KafkaConnection:
+    """The asking end. Several may ask at once: requests go out in order, and so come the answers."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        max_bytes: int,
+        address: Address,
+        client_id: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._codec = codec
+        self._max_bytes = max_bytes
+        self._address = address
+        self._client_id = client_id
+        self._reader = reader
+        self._writer = writer
+        self._correlation = 0
+        self._asked: deque[tuple[int, Any, bool, asyncio.Future[object]]] = deque()
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    @property
+    def closed(self) -> bool:
+        return self._writer.is_closing()
+
+    async def ask(self, request: object, *, deadline: int) -> object:
+        if self.closed:
+            raise self._gone()
+        self._correlation += 1
+        frame, entity = self._codec.request(request, correlation_id=self._correlation, client_id=self._client_id)
+        response: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._asked.append((self._correlation, entity, isinstance(request, Request), response))
+        self._writer.write(frame)
+        try:
+            async with asyncio.timeout(_left(deadline)):
+                return await response
+        except TimeoutError as error:
+            self.close()
+            raise Disconnected(f"{self._address.host}:{self._address.port} did not answer in time") from error
+
+    def tell(self, request: object) -> None:
+        if self.closed:
+            raise self._gone()
+        self._correlation += 1
+        self._writer.write(self._codec.request(request, correlation_id=self._correlation, client_id=self._client_id)[0])
+
+    def close(self) -> None:
+        self._reading.cancel()
+        with contextlib.suppress(OSError):
+            self._writer.transport.abort()
+        self._fail()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                frame = await _frame(self._reader, self._max_bytes)
+                if not self._asked:
+                    raise BadFrame("an answer that nobody waits for")
+                correlation_id, entity, quorum, response = self._asked.popleft()
+                if response.done():  # whoever asked has given up without closing the connection
+                    continue
+                try:
+                    there, answer = self._codec.read_response(frame, entity, quorum=quorum)
+                    if there != correlation_id:
+                        raise BadFrame(f"answer {there} to request {correlation_id}")
+                except BadFrame:
+                    self._asked.appendleft((correlation_id, entity, quorum, response))
+                    raise
+                response.set_result(answer)
+        except (OSError, EOFError, BadFrame):
+            self._writer.transport.abort()
+            self._fail()
+
+    def _fail(self) -> None:
+        while self._asked:
+            response = self._asked.popleft()[-1]
+            if not response.done():
+                response.set_exception(self._gone())
+
+    def _gone(self) -> Disconnected:
+        return Disconnected(f"the connection to {self._address.host}:{self._address.port} is gone")
+
+
+class KafkaListening:
+    def __init__(self, codec: Codec, max_bytes: int, handlers: Handlers) -> None:
+        self._codec = codec
+        self._max_bytes = max_bytes
+        self._handlers = handlers
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self._count = 0
+
+    @property
+    def address(self) -> Address:
+        assert self._server is not None
+        return Address(*self._server.sockets[0].getsockname()[:2])
+
+    @property
+    def connections(self) -> int:
+        return len(self._open)
+
+    async def open(self, address: Address) -> None:
+        self._server = await asyncio.start_server(
+            self._accept, address.host, address.port, limit=_BUFFER, backlog=1024, reuse_address=True
+        )
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._open):
+            task.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._count += 1
+        number = self._count
+        peer = writer.get_extra_info("peername")
+        host = peer[0] if peer else ""
+        _keep_alive(writer)
+        try:
+            while True:
+                frame = await _frame(reader, self._max_bytes)
+                answer = await self._answer(host, number, frame)
+                if answer is not None:
+                    writer.write(answer)
+                    await writer.drain()
+        except (OSError, EOFError):
+            pass  # the peer has left
+        except (BadFrame, Refused) as refused:
+            _LOG.info("closed the connection of %s: %s", host, refused)
+        except Exception:  # noqa: BLE001 - whatever one request brings about, the node goes on serving the others
+            _LOG.exception("closed the connection of %s: a request could not be served", host)
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, host: str, connection: int, frame: bytes) -> bytes | None:
+        incoming = self._codec.read_request(frame, self._handlers)
+        if incoming.request is None:
+            return self._codec.response(incoming, self._handlers.unsupported_version())
+        response = await self._handlers(Caller(host, incoming.client_id, connection), incoming.request)
+        return None if response is None else self._codec.response(incoming, response)
+
+
+async def _frame(reader: asyncio.StreamReader, max_bytes: int) -> bytes:
+    (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+    if not 0 < size <= max_bytes:
+        raise BadFrame(f"a frame of {size} bytes")
+    return await reader.readexactly(size)
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """A peer whose machine is gone sends nothing, not even an end."""
+    there = writer.get_extra_info("socket")
+    if there is not None:
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

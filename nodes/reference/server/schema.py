@@ -1,0 +1,81 @@
+"""Requests and responses in all versions that kio knows, loaded when first needed: a node that nobody asks for an API does not pay for it.
+
+kio has a module for each version of each API, whose classes have the same names; so a handler written once serves all of them:
+
+    reply = response_module(request)                       # of the request's API and version
+    return fitted(reply.MetadataResponse, throttle_time=NO_TIME, brokers=(...), ...)      # fields that this version lacks are left out
+
+Messages that are the seeds' own are declared as kio declares Kafka's, and `own` makes them known. Times in messages are kio's timedeltas:
+`milliseconds(500)` makes one, `in_milliseconds(request.max_wait)` reads one.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+from kio.index import KioIndexError, load_request_schema, load_response_schema
+from kio.serial.readers import read_timedelta_i32
+from kio.static.primitive import i32Timedelta
+
+T = TypeVar("T")
+_OWN: Final[dict[tuple[int, int], tuple[type, type]]] = {}
+
+
+def own(request: type, response: type) -> None:
+    """Declare an API that Kafka does not have: two classes with `__api_key__`, `__version__` and `__header_schema__`."""
+    _OWN[request.__api_key__, request.__version__] = request, response  # type: ignore[attr-defined]
+
+
+@cache
+def request_class(api_key: int, version: int) -> type | None:
+    """None for what neither kio nor the seeds know."""
+    if (api_key, version) in _OWN:
+        return _OWN[api_key, version][0]
+    try:
+        return load_request_schema(api_key, version)
+    except KioIndexError:
+        return None
+
+
+@cache
+def response_class(request: type) -> type:
+    """What answers a request: of the same API and version."""
+    key = request.__api_key__, request.__version__  # type: ignore[attr-defined]
+    return _OWN[key][1] if key in _OWN else load_response_schema(*key)
+
+
+def response_module(request: object) -> ModuleType:
+    """The module with the response's class and those of its parts."""
+    return sys.modules[response_class(type(request)).__module__]
+
+
+def request_module(api_key: int, version: int) -> ModuleType:
+    asked = request_class(api_key, version)
+    assert asked is not None, f"API {api_key} has no version {version}"
+    return sys.modules[asked.__module__]
+
+
+@cache
+def _names(entity: type) -> frozenset[str]:
+    return frozenset(entity.__dataclass_fields__)  # type: ignore[attr-defined]
+
+
+def fitted(entity: type[T], **values: Any) -> T:
+    """An entity of those values that its version has."""
+    names = _names(entity)
+    return entity(**{name: value for name, value in values.items() if name in names})
+
+
+@cache
+def milliseconds(count: int) -> i32Timedelta:
+    return read_timedelta_i32(count.to_bytes(4, "big", signed=True), 0)[0]
+
+
+def in_milliseconds(time: i32Timedelta) -> int:
+    return round(time.total_seconds() * 1000)
+
+
+NO_TIME: Final = milliseconds(0)
