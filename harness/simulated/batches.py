@@ -1,7 +1,7 @@
 """Record batches as simulated clients make and read them: uncompressed, no keys, no headers.
 
-    batch(["a", "b"], Writer(producer_id=7, epoch=0), base_sequence=12, timestamp=1_600_000_000_000)
-    [(offset, value), ...] = readable(content, from_offset=17, aborted=[(7, 12)])
+batch(["a", "b"], Writer(producer_id=7, epoch=0), base_sequence=12, timestamp=1_600_000_000_000)
+[(offset, value), ...] = readable(content, from_offset=17, aborted=[(7, 12)])
 """
 
 from __future__ import annotations

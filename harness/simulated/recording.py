@@ -12,7 +12,7 @@ same run directory: the checker does not know the difference. `at` is the clock 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ class Rows:
     records: list[Record] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
-    _processes: Any = field(default_factory=itertools.count)
+    _processes: Iterator[int] = field(default_factory=itertools.count)
     _sent: dict[int, int] = field(default_factory=dict)  # op of a send -> its place in `records`
 
     def new_process(self) -> int:
@@ -164,10 +164,15 @@ class Rows:
         """A run directory that `krash check` takes. FileExistsError: nothing is overwritten."""
         run_dir.mkdir(parents=True)
         write_run_info(run_dir, replace(info, run=self.run, clock=CLOCK))
-        given = {"ops": self.ops, "records": self.records, "bounds": self.bounds, "faults": self.faults}
+        given: dict[str, list[Any]] = {
+            "ops": self.ops,
+            "records": self.records,
+            "bounds": self.bounds,
+            "faults": self.faults,
+        }
         for name, table in TABLES.items():
             (run_dir / "history" / name).mkdir(parents=True)
-            rows = [asdict(row) for row in given.get(name, ())]  # type: ignore[call-overload]
+            rows = [asdict(row) for row in given.get(name, ())]
             content = pa.Table.from_pylist(rows, schema=table.schema)
             pq.write_table(
                 content, run_dir / "history" / name / "0.parquet", compression="zstd", write_page_checksum=True
