@@ -1,6 +1,6 @@
 """A transactional id and its users in the simulated `transactions` workload, recorded as workloads/transactional.py records them.
 
-    INIT (InitProducerId), then again and again: BEGIN, sends to some partitions (AddPartitionsToTxn before the first to each), COMMIT or ABORT
+    INIT (InitProducerId); then again and again: BEGIN, sends to some partitions, each added to the transaction first, COMMIT or ABORT
 
 Now and then another user takes the id over while a transaction is open; the first goes on, as a zombie does, and has to be refused. A user
 that does not know what became of a request makes way for the next one, whose epoch ends whatever the request may still do: before

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes.reference.protections import Protection
 from tests.harness.krash import krash
 
 
@@ -51,6 +52,7 @@ def test_bad_input_is_told_with_its_exit_code(arguments: tuple[str, ...], code: 
         "kafka fetch",
         "spec schema",
         "spec show",
+        "protections",
         "race run",
         "race compare",
         "track-record",
@@ -62,12 +64,21 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     assert "Example:" in ran.stdout
 
 
+def test_protections_are_listed_with_what_goes_wrong_without_them() -> None:
+    told = krash("protections", "--json").answers
+    assert {one["name"] for one in told} == {one.value for one in Protection}
+    assert all(one["source"] and one["without"] for one in told)
+    assert "two leaders in one epoch" in krash("protections").stdout
+
+
 def test_names_may_be_given_together_or_one_by_one(tmp_path: Path) -> None:
     only = ("--only", "two-controllers", "--only", "undemoted-leader,recreated-topic")
     ran = krash("track-record", *only, "--times", "0", "--runs", tmp_path, "--out", tmp_path, cwd=tmp_path)
     assert ran.code == 0, ran.stderr
     told = (tmp_path / "track-record.json").read_text()
-    counted = sum(told.count(f'"race": "{name}"') for name in ("two-controllers", "undemoted-leader", "recreated-topic"))
+    counted = sum(
+        told.count(f'"race": "{name}"') for name in ("two-controllers", "undemoted-leader", "recreated-topic")
+    )
     assert f"{counted} cells" in ran.stdout
 
 
