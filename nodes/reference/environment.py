@@ -69,6 +69,10 @@ class Disconnected(Exception):
     """Refused, closed, or no answer before the deadline: whether the request was carried out is unknown."""
 
 
+class Refused(Exception):
+    """What a serving end raises at a request that gets no answer: the connection is closed. The message is for the log."""
+
+
 class Connection(Protocol):
     """The asking end."""
 
@@ -94,7 +98,7 @@ class Caller(NamedTuple):
     connection: int  # unique at the serving node
 
 
-Serve = Callable[[Caller, object], Awaitable[object | None]]  # None: this request gets no response
+Serve = Callable[[Caller, object], Awaitable[object | None]]  # None: this request gets no response. Refused
 
 
 class Listening(Protocol):

@@ -112,6 +112,41 @@ class Protection(enum.Enum):
         "KIP-841",
         "the leader proposes fenced and stopping brokers for the ISR",
     )
+    BROKER_EPOCH_AT_CONTROLLER = (
+        "broker-epoch-at-controller",
+        "KIP-903, Controller",
+        "a proposal about a broker's former life adds the one that lost its disk to the ISR (KAFKA-14139)",
+    )
+    ISR_ELIGIBILITY_AT_CONTROLLER = (
+        "isr-eligibility-at-controller",
+        "KIP-841",
+        "the controller adds fenced and stopping brokers to an ISR (KAFKA-13916)",
+    )
+    COMMITTED_BEFORE_ANSWERED = (
+        "committed-before-answered",
+        "KIP-631, Persistence and Visibility",
+        "the controller answers before its change is committed: a failover takes back what brokers and clients were told",
+    )
+    CONTROLLER_SIDE_FENCING = (
+        "controller-side-fencing",
+        "KIP-631, Fencing; KIP-343, Controller-Side Heartbeat Timeout",
+        "a broker that is gone goes on leading, and stays in the ISR",
+    )
+    STALE_EPOCH_IN_HEARTBEAT = (
+        "stale-epoch-in-heartbeat",
+        "KIP-631, Broker ID Conflicts",
+        "a process that has lost its id has its lease renewed, and makes its successor active",
+    )
+    ID_CONFLICT_RESOLVED = (
+        "id-conflict-resolved",
+        "KIP-631, Broker ID Conflicts",
+        "two processes hold one broker id and one epoch",
+    )
+    UNCLEAN_ELECTION_DISABLED = (
+        "unclean-election-disabled",
+        "Kafka's unclean.leader.election.enable (KIP-106 makes false its default)",
+        "a replica that was not in sync is elected: acknowledged records are lost",
+    )
     SEQUENCES_AFTER_FAILOVER = (
         "sequences-after-failover",
         "KIP-98, Idempotent Producer Guarantees",
@@ -121,6 +156,11 @@ class Protection(enum.Enum):
         "stable-offset",
         "KIP-98, Last Stable Offset",
         "read_committed reads records of transactions that are open and may be aborted",
+    )
+    BROKER_SELF_FENCING = (
+        "broker-self-fencing",
+        "KIP-631, Fencing; KIP-343, Broker-Side Heartbeat Timeout",
+        "a broker that the controller cannot reach goes on serving clients: they read what another leader has superseded",
     )
 
     def __new__(cls, name: str, source: str, without: str) -> Protection:

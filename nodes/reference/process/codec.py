@@ -14,8 +14,7 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from kio.schema.describe_quorum.v1.request import DescribeQuorumRequest
 from kio.schema.fetch.v12.request import FetchRequest
@@ -48,9 +47,8 @@ class Incoming:
     request: object | None
 
 
-@cache
-def _header_of(entity: type) -> type:
-    return cast(Any, entity).__header_schema__  # type: ignore[no-any-return]
+def _header_of(entity: Any) -> Any:
+    return entity.__header_schema__
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +80,14 @@ class Codec:
         if entity_type is None:
             raise BadFrame(f"version {version} of API {api_key} is not known")
         try:
-            header, position = entity_reader(_header_of(entity_type))(frame, 0)
-            entity, size = entity_reader(entity_type)(frame, position)
+            header, position = _read(_header_of(entity_type), frame, 0)
+            entity, size = _read(entity_type, frame, position)
             if position + size != len(frame):
                 raise BadFrame(f"{entity_type.__name__} v{version}: {len(frame) - position - size} bytes too many")
             request = wire.request_from_kafka(entity) if _is_of_quorum(entity) else entity
         except _UNREADABLE as error:
             raise BadFrame(f"not a {entity_type.__name__} v{version}: {error}") from error
-        return Incoming(correlation_id, cast(Any, header).client_id or "", entity, request)
+        return Incoming(correlation_id, header.client_id or "", entity, request)
 
     def response(self, incoming: Incoming, response: object) -> bytes:
         entity = (
@@ -102,14 +100,14 @@ class Codec:
         """BadFrame if it is not a response to what was asked. quorum: make it a message of Raft's."""
         expected = response_class(type(asked))
         try:
-            header, position = entity_reader(_header_of(expected))(frame, 0)
-            entity, size = entity_reader(expected)(frame, position)
+            header, position = _read(_header_of(expected), frame, 0)
+            entity, size = _read(expected, frame, position)
             if position + size != len(frame):
                 raise BadFrame(f"{expected.__name__}: {len(frame) - position - size} bytes too many")
             response = wire.response_from_kafka(entity) if quorum else entity
         except _UNREADABLE as error:
             raise BadFrame(f"not a {expected.__name__}: {error}") from error
-        return cast(Any, header).correlation_id, response
+        return header.correlation_id, response
 
 
 def _is_of_quorum(entity: Any) -> bool:
@@ -118,6 +116,10 @@ def _is_of_quorum(entity: Any) -> bool:
     if isinstance(entity, FetchRequest):
         return len(entity.topics) == 1 and entity.topics[0].topic == wire.TOPIC
     return isinstance(entity, DescribeQuorumRequest)
+
+
+def _read(entity_type: Any, frame: bytes, position: int) -> tuple[Any, int]:
+    return entity_reader(entity_type)(frame, position)
 
 
 def _frame(header: Any, entity: Any) -> bytes:

@@ -21,10 +21,10 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from nodes.reference.environment import SECOND, Address, Caller, Disconnected, Serve
+from nodes.reference.environment import SECOND, Address, Caller, Disconnected, Refused, Serve
 from nodes.reference.process.codec import BadFrame, Codec
 from nodes.reference.raft.messages import Request
-from nodes.reference.server.handlers import Handlers, Refused
+from nodes.reference.server.handlers import Handlers
 
 SOCKET_REQUEST_MAX_BYTES: Final = 100 << 20  # Kafka's default
 _BUFFER: Final = 1 << 18  # bytes read ahead from one connection

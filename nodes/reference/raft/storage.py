@@ -1,8 +1,8 @@
 """What a quorum node keeps on its disk: `quorum-state`, segments of the metadata log, snapshots. Carries out the durable effects.
 
-    metadata/quorum-state                                   {"leaderId": 2, "leaderEpoch": 3, "votedId": -1, ...} as Kafka writes it
-    metadata/00000000000000000100.log                       record batches from offset 100 on
-    metadata/00000000000000000100-0000000003.checkpoint     the snapshot they continue
+    __cluster_metadata-0/quorum-state                     {"leaderId": 2, "leaderEpoch": 3, "votedId": -1, ...} as Kafka writes it
+    .../00000000000000000100.log                          record batches from offset 100 on
+    .../00000000000000000100-0000000003.checkpoint        the snapshot they continue
 
 Recovery takes the newest whole snapshot and reads segments until the first batch that is torn or does not continue the log; what is behind
 it was never synced, so nobody was told of it, and it is cut off. A new segment begins at each snapshot, so that what a snapshot stands for
@@ -21,7 +21,7 @@ from nodes.reference.raft.events import Append, Durable, ElectionState, Persist,
 from nodes.reference.raft.log import LogConflict, MetadataLog, Snapshot, Voters
 from nodes.reference.raft.records import CorruptBatch, decode, encode
 
-DIRECTORY: Final = "metadata"
+DIRECTORY: Final = "__cluster_metadata-0"
 QUORUM_STATE: Final = f"{DIRECTORY}/quorum-state"
 _NOBODY: Final = -1
 

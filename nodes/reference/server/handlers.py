@@ -24,7 +24,7 @@ from typing import Any, Final
 from kio.schema.api_versions.v0 import response as versions_v0
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.environment import Caller, Serve
+from nodes.reference.environment import Caller, Refused, Serve
 from nodes.reference.raft.messages import Request as QuorumRequest
 from nodes.reference.server.schema import NO_TIME, fitted, response_module
 
@@ -87,10 +87,6 @@ QUORUM_APIS: Final = frozenset(  # as raft/wire.py writes them
         (Api.FETCH, 12),
     }
 )
-
-
-class Refused(Exception):
-    """A request that gets no answer: the connection is closed. The message is for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +188,9 @@ class Handlers:
         )
 
     def _api_keys(self, entity: Any) -> tuple[Any, ...]:
-        ranges = {} if self._quorum is None else {key: (version, version) for key, version in QUORUM_APIS}
+        ranges: dict[int, tuple[int, int]] = (
+            {} if self._quorum is None else {key: (version, version) for key, version in QUORUM_APIS}
+        )
         ranges |= {key: (known.advertised_from, known.highest) for key, known in self._handlers.items()}
         return tuple(
             entity(api_key=key, min_version=low, max_version=high) for key, (low, high) in sorted(ranges.items())

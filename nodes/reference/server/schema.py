@@ -5,8 +5,8 @@ kio has a module for each version of each API, whose classes have the same names
     reply = response_module(request)                       # of the request's API and version
     return fitted(reply.MetadataResponse, throttle_time=NO_TIME, brokers=(...), ...)      # fields that this version lacks are left out
 
-Messages that are the seeds' own are declared as kio declares Kafka's, and `own` makes them known. Times in messages are kio's timedeltas:
-`milliseconds(500)` makes one, `in_milliseconds(request.max_wait)` reads one.
+Messages that are the seeds' own are declared as kio declares Kafka's (`controller/schema.py`), and are found here beside them. Times in
+messages are kio's timedeltas: `milliseconds(500)` makes one, `in_milliseconds(request.max_wait)` reads one.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from __future__ import annotations
 import sys
 from functools import cache
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from kio.index import KioIndexError, load_request_schema, load_response_schema
 from kio.serial.readers import read_timedelta_i32
 from kio.static.primitive import i32Timedelta
 
-T = TypeVar("T")
-_OWN: Final[dict[tuple[int, int], tuple[type, type]]] = {}
+from nodes.reference.controller import schema
 
-
-def own(request: type, response: type) -> None:
-    """Declare an API that Kafka does not have: two classes with `__api_key__`, `__version__` and `__header_schema__`."""
-    _OWN[request.__api_key__, request.__version__] = request, response  # type: ignore[attr-defined]
+_OWN: Final[dict[tuple[int, int], tuple[Any, Any]]] = {
+    (schema.BROKER_HEARTBEAT, 0): (schema.BrokerHeartbeatRequest, schema.BrokerHeartbeatResponse),
+    (schema.CONTROLLER_HEARTBEAT, 0): (schema.ControllerHeartbeatRequest, schema.ControllerHeartbeatResponse),
+    (schema.ALTER_PARTITION, 0): (schema.AlterIsrRequest, schema.AlterIsrResponse),
+}
 
 
 @cache
-def request_class(api_key: int, version: int) -> type | None:
+def request_class(api_key: int, version: int) -> Any:
     """None for what neither kio nor the seeds know."""
     if (api_key, version) in _OWN:
         return _OWN[api_key, version][0]
@@ -40,10 +40,14 @@ def request_class(api_key: int, version: int) -> type | None:
         return None
 
 
-@cache
-def response_class(request: type) -> type:
+def response_class(request: Any) -> Any:
     """What answers a request: of the same API and version."""
-    key = request.__api_key__, request.__version__  # type: ignore[attr-defined]
+    return _response_class(int(request.__api_key__), int(request.__version__))
+
+
+@cache
+def _response_class(api_key: int, version: int) -> Any:
+    key = api_key, version
     return _OWN[key][1] if key in _OWN else load_response_schema(*key)
 
 
@@ -59,11 +63,11 @@ def request_module(api_key: int, version: int) -> ModuleType:
 
 
 @cache
-def _names(entity: type) -> frozenset[str]:
-    return frozenset(entity.__dataclass_fields__)  # type: ignore[attr-defined]
+def _names(entity: Any) -> frozenset[str]:
+    return frozenset(entity.__dataclass_fields__)
 
 
-def fitted(entity: type[T], **values: Any) -> T:
+def fitted(entity: Any, **values: Any) -> Any:
     """An entity of those values that its version has."""
     names = _names(entity)
     return entity(**{name: value for name, value in values.items() if name in names})

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from nodes.reference.environment import MILLISECOND, Address, Caller, Disconnected, Serve
+from nodes.reference.environment import MILLISECOND, Address, Caller, Disconnected, Refused, Serve
 from nodes.reference.simulation.loop import Call, Process, SimulatedLoop
 
 Delivered = Callable[[int, str, str, object], None]  # time, from, to, message
@@ -208,10 +208,18 @@ class Link:
         """One request at a time, in order."""
         while self._waiting and not self.closed:
             request, response = self._waiting.popleft()
-            answer = await listener.serve(self._caller, request)
+            try:
+                answer = await listener.serve(self._caller, request)
+            except Refused:
+                self._hang_up()
+                return
             if response is not None and answer is not None:
                 self._answer(response, answer)
         self._serving = False
+
+    def _hang_up(self) -> None:
+        assert self.server is not None
+        self._network.carry(self.server_host, self.client_host, self.client, "closed", self.close, self._last_back)
 
     def _answer(self, response: asyncio.Future[object], answered: object) -> None:
         answer = self._network.translate(answered)

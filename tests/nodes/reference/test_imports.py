@@ -14,7 +14,21 @@ import pytest
 
 ROOT = Path(__file__).parents[3] / "nodes" / "reference"
 REAL_WORLD = "process/"
-SHELLS = frozenset({"raft/replica.py"})
+SHELLS = frozenset(
+    {
+        "raft/replica.py",
+        "controller/shell.py",
+        "broker/alterations.py",
+        "broker/broker.py",
+        "broker/fetchers.py",
+        "broker/heartbeats.py",
+        "broker/hosted.py",
+        "broker/metadata.py",
+        "broker/produce.py",
+        "broker/producer_ids.py",
+        "broker/replicas.py",
+    }
+)
 SIMULATION = "simulation/"
 
 OUTSIDE = {
@@ -22,7 +36,6 @@ OUTSIDE = {
         "time",
         "datetime",
         "secrets",
-        "uuid",
         "socket",
         "ssl",
         "select",
@@ -35,7 +48,7 @@ OUTSIDE = {
     *("mmap", "fcntl", "signal", "subprocess", "threading", "multiprocessing", "concurrent", "queue", "sched", "http"),
     *("urllib", "uvloop"),
 }
-TYPE_ONLY = {"random": {"Random"}}
+TYPE_ONLY = {"random": {"Random"}, "uuid": {"UUID"}}
 ASYNCIO_BY_ITSELF = {
     *("sleep", "timeout", "timeout_at", "wait_for", "open_connection", "start_server", "open_unix_connection"),
     *("start_unix_server", "to_thread", "run", "create_subprocess_exec", "create_subprocess_shell", "new_event_loop"),

@@ -16,11 +16,11 @@ from kio.schema.metadata.v12 import MetadataRequest, MetadataResponse
 from nodes.protocol.connection import Connection as RawConnection
 from nodes.protocol.connection import Unreachable
 from nodes.protocol.framing import encode_request
-from nodes.reference.environment import SECOND, Address, Caller, Disconnected
+from nodes.reference.environment import SECOND, Address, Caller, Disconnected, Refused
 from nodes.reference.process.codec import Codec
 from nodes.reference.process.network import KafkaListening, KafkaNetwork
 from nodes.reference.raft.messages import Request, VoteRequest, VoteResponse
-from nodes.reference.server.handlers import Api, Feature, Features, Handlers, Refused
+from nodes.reference.server.handlers import Api, Feature, Features, Handlers
 from nodes.reference.server.schema import NO_TIME, fitted, request_module, response_module
 
 EVERYTHING = MetadataRequest(topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
