@@ -255,6 +255,19 @@ def doctor(as_json: Json = False) -> None:
 
 
 @app.command()
+def node(
+    config: Annotated[Path, typer.Option(metavar="FILE", help="Properties, with Kafka's names.")],
+) -> None:
+    """Run one node of the reference cluster in the foreground: a controller, a broker, or both (see docs/reference.md).
+
+    Example: `krash node --config node.properties`
+    """
+    from harness.node_command import run_node
+
+    raise typer.Exit(run_node(config))
+
+
+@app.command()
 def heal(
     run_dir: Annotated[Path | None, typer.Argument(metavar="[RUN_DIR]", help="The crashed run.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Whatever any crashed run left on this machine.")] = False,

@@ -4,8 +4,7 @@ KIP-631 gives BrokerHeartbeat and ControllerHeartbeat the keys 50 and 51, which 
 shipped another BrokerHeartbeat (63), without lease and target state, and a registration of its own (62), which is used here too: so the
 listeners are registered there, and of the proposal's heartbeat only that field is left out.
 
-AlterPartition began as KIP-497's AlterIsr, versions 0 (2.7) and 1 (3.2, KIP-704): topics by name, no broker epochs. kio has only what
-Kafka 4 still speaks, so these two are here.
+AlterPartition began as KIP-497's AlterIsr, version 0 (2.7): topics by name, no broker epochs. kio has only what Kafka 4 still speaks.
 """
 
 from dataclasses import dataclass, field

@@ -26,11 +26,11 @@ from nodes.reference.controller.messages import (
 )
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.store import QuorumStatus
-from nodes.reference.environment import Address, Caller, Connection, Disconnected, Environment, Timer
+from nodes.reference.environment import Address, Caller, Connection, Disconnected, Environment, Serve, Timer
 from nodes.reference.protections import ALL_ON, Protections
 from nodes.reference.raft.log import Batch, Snapshot
 from nodes.reference.raft.messages import Request as RaftRequest
-from nodes.reference.raft.replica import Replica
+from nodes.reference.raft.replica import Replica, StateMachine
 from nodes.reference.raft.roles import Leader, RaftConfig
 
 
@@ -62,7 +62,7 @@ class ReplicaStore:
 
 
 class ControllerNode:
-    """addresses: of the other voters. watch: called after every step of Raft's core (`Replica`); watch_core: after every one of this core."""
+    """addresses: of the other voters. watch: called after every step of Raft's core (`Replica`); watch_core: after each of this core."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class ControllerNode:
         self._addresses = {voter: there for voter, there in addresses.items() if voter != node_id}
         self._settings = settings
         self._watch_core = watch_core
+        self._beside: list[StateMachine] = []
         self._answers: dict[int, asyncio.Future[Response]] = {}
         self._tickets = 0
         self._timer: Timer | None = None
@@ -90,9 +91,16 @@ class ControllerNode:
         self.core = Controller(node_id, settings, store, protections, environment.random)
         self.replica = Replica(environment, node_id, raft, self._addresses, self, protections, watch)
 
-    async def run(self) -> None:
-        """Until cancelled; raises what makes this node unfit to go on (`Replica.run`)."""
-        listening = await self._environment.network.listen(self._address, self.serve)
+    def tell(self, machine: StateMachine) -> None:
+        """Have another hear what the log tells: a broker in the same process (KIP-631, process.roles)."""
+        self._beside.append(machine)
+
+    async def run(self, serve: Serve | None = None) -> None:
+        """Until cancelled; raises what makes this node unfit to go on (`Replica.run`).
+
+        serve: what listens instead of the own one, and hands it what it understands (`server/controller.py`).
+        """
+        listening = await self._environment.network.listen(self._address, serve or self.serve)
         heartbeats = asyncio.get_running_loop().create_task(self._heartbeats())
         try:
             await self.replica.run()
@@ -121,15 +129,21 @@ class ControllerNode:
 
     def load(self, snapshot: Snapshot) -> None:
         self._done(self.core.load(snapshot.values, snapshot.id.offset))
+        for machine in self._beside:
+            machine.load(snapshot)
 
     def apply(self, batch: Batch) -> None:
         self._done(self.core.committed(batch.values, batch.next_offset, self._environment.clock.now()))
+        for machine in self._beside:
+            machine.apply(batch)
 
     def snapshot(self) -> tuple[bytes, ...]:
         return self.core.image.values()
 
     def leader_changed(self, leader_id: int | None, epoch: int) -> None:
         self._done(self.core.leader_changed(leader_id, epoch, self._environment.clock.now()))
+        for machine in self._beside:
+            machine.leader_changed(leader_id, epoch)
 
     # What the core wants done
 

@@ -42,12 +42,10 @@ def leader_recovery_state(level: int) -> bool:
 
 
 def alter_partition_version(level: int) -> int:
-    """KIP-903: from 3.5-IV1 on with broker epochs; before that version 2 has topic ids, and 0 is KIP-497's AlterIsr."""
+    """KIP-903: from 3.5-IV1 on with broker epochs; before that 2, with topic ids, or 0, KIP-497's AlterIsr."""
     if level >= 10:
         return 3
-    if level >= 4:
-        return 2
-    return 1 if level >= 3 else 0
+    return 2 if level >= 4 else 0
 
 
 def fetch_version(level: int) -> int:

@@ -25,7 +25,6 @@ from kio.schema.api_versions.v0 import response as versions_v0
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.environment import Caller, Refused, Serve
-from nodes.reference.raft.messages import Request as QuorumRequest
 from nodes.reference.server.schema import NO_TIME, fitted, response_module
 
 Handle = Callable[[Caller, Any], Awaitable[object | None]]
@@ -120,7 +119,7 @@ class Features:
 class Handlers:
     """The table, and an `environment.Serve` by itself. features: asked whenever a client asks for versions.
 
-    quorum: serves Raft's messages (`Replica.serve`), where this node is one of the voters.
+    quorum: serves the messages of the quorum that are not kio's (`Replica.serve`, `ControllerNode.serve`), where this node has a vote.
     """
 
     def __init__(self, features: Callable[[], Features] = Features, quorum: Serve | None = None) -> None:
@@ -147,7 +146,7 @@ class Handlers:
 
     async def __call__(self, caller: Caller, request: object) -> object | None:
         """Refused if there is no handler."""
-        if isinstance(request, QuorumRequest):
+        if not hasattr(request, "__api_key__"):
             if self._quorum is None:
                 raise Refused(f"{type(request).__name__}: this node has no vote")
             return await self._quorum(caller, request)

@@ -45,6 +45,7 @@ class ScriptedController:
     environment: Environment
     address: Address
     session_ms: int = 3_000
+    register_takes: int = 0  # ns
     replica: Replica = field(init=False)
     metadata: Metadata = field(init=False)
 
@@ -107,6 +108,7 @@ class ScriptedController:
                 self.write(PartitionChangeRecord(partition_id=id.number, topic_id=id.topic_id, isr=isr, leader=leader))
 
     async def register(self, caller: Caller, request: Any) -> object:
+        await self.environment.clock.sleep_until(self.now() + self.register_takes)
         if not self.image.features:
             await self.committed(self.write(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST)))
         if request.broker_id in self.image.brokers:

@@ -1,0 +1,156 @@
+"""Brokers and a small controller in a simulated world, and a client that writes to them and remembers what was acknowledged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.create_topics.v7.request import CreatableTopic
+from kio.schema.errors import ErrorCode
+from kio.schema.produce.v9 import request as produce
+from kio.schema.types import TopicName
+from kio.static.primitive import Records, i16, i32
+
+from nodes.reference.broker.broker import Broker, observe
+from nodes.reference.broker.settings import BrokerSettings
+from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
+from nodes.reference.metadata.entities import PartitionId
+from nodes.reference.partition.requests import ClientFetch
+from nodes.reference.protections import ALL_ON, Protections
+from nodes.reference.raft.log import Voters
+from nodes.reference.raft.roles import RaftConfig
+from nodes.reference.server.schema import milliseconds
+from nodes.reference.simulation.world import World
+from tests.nodes.reference.broker.controller import CLUSTER, CONTROLLER, ScriptedController
+from tests.nodes.reference.producing import produced, records
+
+TOPIC = "orders"
+BROKERS = (1, 2, 3)
+
+
+class SimulatedCluster:
+    """One topic with one partition on all three brokers."""
+
+    def __init__(self, seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False) -> None:
+        self.world = World(seed, record=record)
+        self.protections = protections
+        self.controller: ScriptedController | None = None
+        self.brokers: dict[int, Broker] = {}
+        self.acknowledged: dict[int, bytes] = {}  # offset -> value
+        self.errors: list[ErrorCode] = []
+        self.machines = {id: self.world.machine(f"b{id}") for id in BROKERS}
+        self.client = self.world.machine("client")
+        self.world.start(self.world.machine("controller"), self._control)
+        for id in BROKERS:
+            self.start(id)
+
+    async def _control(self, environment: Environment) -> None:
+        self.controller = ScriptedController(environment, Address("controller", 9093))
+        await self.controller.run()
+
+    def start(self, id: int) -> None:
+        async def program(environment: Environment) -> None:
+            settings = BrokerSettings(
+                node_id=id,
+                cluster_id=CLUSTER,
+                listener=Address(f"b{id}", 9092),
+                controllers={CONTROLLER: Address("controller", 9093)},
+                replica_lag_time_max_ms=2_000,
+                broker_heartbeat_interval_ms=500,
+                min_insync_replicas=1,
+            )
+            config = RaftConfig(cluster_id=CLUSTER, voters=Voters((CONTROLLER,)))
+            follow = observe(environment, settings, config, self.protections)
+            self.brokers[id] = broker = Broker(environment, settings, follow, self.protections)
+            await broker.run()
+
+        self.world.start(self.machines[id], program)
+
+    # Waiting
+
+    def until(self, condition: Any, seconds: int = 30) -> None:
+        self.world.run_for(seconds * SECOND, stop=condition)
+        assert condition(), f"not within {seconds} s: {self.world.failures}"
+
+    def ready(self) -> None:
+        """All active, and the topic is there."""
+        self.until(lambda: len(self.brokers) == 3 and all(self.serves(id) for id in BROKERS))
+        assert self.controller is not None
+        self.controller.create(_topic())
+        self.until(lambda: self.leader is not None and len(self.isr) == 3)
+        self.until(lambda: all(broker.replicas.find(TOPIC, 0) for broker in self.brokers.values()))
+
+    def serves(self, id: int) -> bool:
+        broker = self.brokers[id]
+        return broker.lifecycle.may_serve(broker._clock.now())
+
+    @property
+    def _partition(self) -> Any:
+        assert self.controller is not None
+        topic = self.controller.image.topic(TOPIC)
+        return topic and self.controller.image.partition(PartitionId(topic.id, 0))
+
+    @property
+    def leader(self) -> int | None:
+        partition = self._partition
+        return partition.leader if partition and partition.leader >= 0 else None
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return tuple(self._partition.isr) if self._partition else ()
+
+    # The client
+
+    def write(self, count: int, *, acks: int = -1, to: int | None = None, seconds: int = 60) -> None:
+        """One record after the other, to whoever leads (or always to one broker), again after each error but the fixed one's."""
+
+        async def program(environment: Environment) -> None:
+            for number in range(count):
+                await self._write(environment, b"%d" % number, acks, to)
+
+        self.world.start(self.client, program)
+        self.until(lambda: self.client.process is None, seconds)
+
+    async def _write(self, environment: Environment, value: bytes, acks: int, to: int | None) -> None:
+        clock = environment.clock
+        while True:
+            broker = self.leader if to is None else to
+            try:
+                connection = await environment.network.connect(
+                    Address(f"b{broker}", 9092), client_id="client", deadline=clock.now() + SECOND
+                )
+                answer: Any = await connection.ask(_produce(value, acks), deadline=clock.now() + 3 * SECOND)
+                connection.close()
+                partition = answer.responses[0].partition_responses[0]
+                self.errors.append(partition.error_code)
+                if partition.error_code is ErrorCode.none:
+                    self.acknowledged[partition.base_offset] = value
+            except Disconnected:
+                self.errors.append(ErrorCode.network_exception)
+            if self.errors[-1] is ErrorCode.none or to is not None:
+                return
+            await clock.sleep_until(clock.now() + 100 * MILLISECOND)
+
+    def committed(self) -> dict[int, bytes]:
+        """What the leader would give to a consumer: offset -> value."""
+        assert self.leader is not None
+        hosted = self.brokers[self.leader].replicas.find(TOPIC, 0)
+        assert hosted is not None
+        found: dict[int, bytes] = {}
+        while content := hosted.partition.client_fetch(ClientFetch(offset=max(found, default=-1) + 1)).records:
+            found |= {record.offset: record.value or b"" for record in records(content)}
+        return found
+
+
+def _produce(value: bytes, acks: int) -> produce.ProduceRequest:
+    partition = produce.PartitionProduceData(index=i32(0), records=Records(produced(value)))
+    return produce.ProduceRequest(
+        acks=i16(acks),
+        timeout=milliseconds(2_000),
+        topic_data=(produce.TopicProduceData(name=TopicName(TOPIC), partition_data=(partition,)),),
+    )
+
+
+def _topic() -> CreatableTopic:
+    return CreatableTopic(
+        name=TopicName(TOPIC), num_partitions=i32(1), replication_factor=i16(3), assignments=(), configs=()
+    )

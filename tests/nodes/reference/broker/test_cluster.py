@@ -1,0 +1,131 @@
+"""Brokers as coroutines in a simulated world: registration, replication, failover, leases; what was acknowledged is still there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from nodes.reference.environment import SECOND
+from nodes.reference.protections import ALL_ON, Protection, Protections
+from tests.nodes.reference.broker.cluster import BROKERS, TOPIC, SimulatedCluster
+
+SELF_FENCING_OFF = Protections(off=[Protection.BROKER_SELF_FENCING])
+Make = Callable[..., SimulatedCluster]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[SimulatedCluster] = []
+
+    def cluster(seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False) -> SimulatedCluster:
+        made.append(SimulatedCluster(seed, protections=protections, record=record))
+        return made[-1]
+
+    yield cluster
+    for each in made:
+        each.world.close()
+
+
+def test_records_are_replicated_and_read(make: Make) -> None:
+    cluster = make()
+    cluster.ready()
+    cluster.write(5)
+    assert list(cluster.acknowledged.values()) == [b"0", b"1", b"2", b"3", b"4"]
+    cluster.until(lambda: cluster.committed() == cluster.acknowledged)
+    assert cluster.errors == [ErrorCode.none] * 5
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_acknowledged_survives_the_death_of_its_leader(make: Make, seed: int) -> None:
+    cluster = make(seed)
+    cluster.ready()
+    first = cluster.leader
+    assert first is not None
+    cluster.world.after((20 + 3 * seed) * 1_000_000, lambda: cluster.world.kill(cluster.machines[first]))
+    cluster.write(12)
+    assert cluster.leader != first
+    assert len(cluster.acknowledged) == 12
+    cluster.until(lambda: cluster.acknowledged.items() <= cluster.committed().items())
+    cluster.start(first)
+    cluster.until(lambda: len(cluster.isr) == 3)
+    assert cluster.acknowledged.items() <= cluster.committed().items()
+
+
+def test_a_broker_that_starts_again_has_what_it_had_and_joins_the_isr(make: Make) -> None:
+    cluster = make()
+    cluster.ready()
+    cluster.write(3)
+    for id in BROKERS:
+        cluster.world.kill(cluster.machines[id])
+    cluster.world.run_for(10 * SECOND)
+    for id in BROKERS:
+        cluster.start(id)
+    cluster.until(lambda: cluster.leader is not None and len(cluster.isr) == 3)
+    cluster.write(1)
+    cluster.until(lambda: set(cluster.committed().values()) == {b"0", b"1", b"2"})
+    assert len(cluster.committed()) == 4
+
+
+@pytest.mark.parametrize(
+    ("protections", "answered"), [(ALL_ON, ErrorCode.not_leader_or_follower), (SELF_FENCING_OFF, ErrorCode.none)]
+)
+def test_a_broker_whose_lease_is_over_serves_no_client(
+    make: Make, protections: Protections, answered: ErrorCode
+) -> None:
+    """KIP-631, Fencing; without the protection it goes on as if nothing had happened."""
+    cluster = make(protections=protections)
+    cluster.ready()
+    old = cluster.leader
+    assert old is not None
+    cluster.world.network.cut(f"b{old}", "controller")
+    cluster.world.network.cut("controller", f"b{old}")
+    cluster.until(lambda: cluster.leader != old)
+    cluster.world.run_for(5 * SECOND)
+    cluster.write(1, acks=1, to=old)
+    assert cluster.errors[-1] is answered
+
+
+def test_controlled_shutdown_moves_leaders_first(make: Make) -> None:
+    cluster = make()
+    cluster.ready()
+    cluster.write(2)
+    old = cluster.leader
+    assert old is not None
+    cluster.brokers[old].stop()
+    cluster.until(lambda: cluster.machines[old].process is None)
+    assert cluster.leader not in (None, old)
+    assert cluster.world.failures == []
+    cluster.write(2)
+    assert cluster.errors[-2:] == [ErrorCode.none] * 2
+
+
+def test_no_partition_is_taken_up_from_metadata_that_are_older_than_the_registration(make: Make) -> None:
+    """KIP-903: a new process must not lead on account of its predecessor's registration."""
+    cluster = make()
+    cluster.ready()
+    old = cluster.leader
+    assert old is not None
+    assert cluster.controller is not None
+    cluster.controller.register_takes = SECOND
+    cluster.world.kill(cluster.machines[old])
+    cluster.start(old)
+    before = cluster.brokers[old]
+    cluster.until(
+        lambda: cluster.brokers[old] is not before and cluster.brokers[old].metadata.image.topic(TOPIC) is not None
+    )
+    broker = cluster.brokers[old]
+    assert not broker.replicas.taken_up
+    cluster.until(lambda: broker.replicas.taken_up)
+    assert broker.metadata.image.brokers[old].epoch == broker.replicas.broker_epoch == broker.lifecycle.broker_epoch
+
+
+def test_the_same_seed_gives_the_same_history(make: Make) -> None:
+    histories = []
+    for _ in range(2):
+        cluster = make(7, record=True)
+        cluster.ready()
+        cluster.write(2)
+        histories.append(cluster.world.history())
+    assert histories[0] == histories[1] != b""
