@@ -21,6 +21,8 @@ from kio.schema.fetch.v12.request import FetchRequest
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
+from nodes.reference.controller import wire as controllers
+from nodes.reference.controller.messages import Request as ControllersRequest
 from nodes.reference.raft import wire
 from nodes.reference.raft.messages import Request, Response
 from nodes.reference.raft.records import CorruptBatch
@@ -55,9 +57,8 @@ def _header_of(entity: Any) -> Any:
 class Codec:
     cluster_id: str
 
-    def request(self, message: object, *, correlation_id: int, client_id: str) -> tuple[bytes, Any]:
-        """The frame, and the entity in it."""
-        entity: Any = wire.request_to_kafka(message) if isinstance(message, Request) else message
+    def request(self, message: object, *, correlation_id: int, client_id: str) -> bytes:
+        entity = _entity(message)
         header_type: Any = _header_of(type(entity))
         header = header_type(
             request_api_key=entity.__api_key__,
@@ -65,7 +66,7 @@ class Codec:
             correlation_id=correlation_id,
             client_id=client_id,
         )
-        return _frame(header, entity), entity
+        return _frame(header, entity)
 
     def read_request(self, frame: bytes, handlers: Handlers) -> Incoming:
         """BadFrame for what is not served here, or does not decode to its last byte."""
@@ -96,18 +97,31 @@ class Codec:
         header_type: Any = _header_of(type(entity))
         return _frame(header_type(correlation_id=incoming.correlation_id), entity)
 
-    def read_response(self, frame: bytes, asked: Any, *, quorum: bool) -> tuple[int, object]:
-        """BadFrame if it is not a response to what was asked. quorum: make it a message of Raft's."""
-        expected = response_class(type(asked))
+    def read_response(self, frame: bytes, message: object) -> tuple[int, object]:
+        """BadFrame if it is not a response to this message; in the form in which it was asked."""
+        expected = response_class(type(_entity(message)))
         try:
             header, position = _read(_header_of(expected), frame, 0)
             entity, size = _read(expected, frame, position)
             if position + size != len(frame):
                 raise BadFrame(f"{expected.__name__}: {len(frame) - position - size} bytes too many")
-            response = wire.response_from_kafka(entity) if quorum else entity
+            response = _as_asked(entity, message)
         except _UNREADABLE as error:
             raise BadFrame(f"not a {expected.__name__}: {error}") from error
         return header.correlation_id, response
+
+
+def _entity(message: object) -> Any:
+    """What is written of a message: Raft's and the controller's become Kafka's."""
+    if isinstance(message, Request):
+        return wire.request_to_kafka(message)
+    return controllers.request_to_kafka(message) if isinstance(message, ControllersRequest) else message
+
+
+def _as_asked(entity: Any, message: object) -> object:
+    if isinstance(message, Request):
+        return wire.response_from_kafka(entity)
+    return controllers.response_from_kafka(entity) if isinstance(message, ControllersRequest) else entity
 
 
 def _is_of_quorum(entity: Any) -> bool:

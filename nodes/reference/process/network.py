@@ -19,11 +19,10 @@ import socket
 import struct
 import time
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from nodes.reference.environment import SECOND, Address, Caller, Disconnected, Refused, Serve
 from nodes.reference.process.codec import BadFrame, Codec
-from nodes.reference.raft.messages import Request
 from nodes.reference.server.handlers import Handlers
 
 SOCKET_REQUEST_MAX_BYTES: Final = 100 << 20  # Kafka's default
@@ -77,7 +76,7 @@ class KafkaConnection:
         self._reader = reader
         self._writer = writer
         self._correlation = 0
-        self._asked: deque[tuple[int, Any, bool, asyncio.Future[object]]] = deque()
+        self._asked: deque[tuple[int, object, asyncio.Future[object]]] = deque()
         self._reading = asyncio.get_running_loop().create_task(self._read())
 
     @property
@@ -88,9 +87,9 @@ class KafkaConnection:
         if self.closed:
             raise self._gone()
         self._correlation += 1
-        frame, entity = self._codec.request(request, correlation_id=self._correlation, client_id=self._client_id)
+        frame = self._codec.request(request, correlation_id=self._correlation, client_id=self._client_id)
         response: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._asked.append((self._correlation, entity, isinstance(request, Request), response))
+        self._asked.append((self._correlation, request, response))
         self._writer.write(frame)
         try:
             async with asyncio.timeout(_left(deadline)):
@@ -103,7 +102,7 @@ class KafkaConnection:
         if self.closed:
             raise self._gone()
         self._correlation += 1
-        self._writer.write(self._codec.request(request, correlation_id=self._correlation, client_id=self._client_id)[0])
+        self._writer.write(self._codec.request(request, correlation_id=self._correlation, client_id=self._client_id))
 
     def close(self) -> None:
         self._reading.cancel()
@@ -117,15 +116,15 @@ class KafkaConnection:
                 frame = await _frame(self._reader, self._max_bytes)
                 if not self._asked:
                     raise BadFrame("an answer that nobody waits for")
-                correlation_id, entity, quorum, response = self._asked.popleft()
+                correlation_id, request, response = self._asked.popleft()
                 if response.done():  # whoever asked has given up without closing the connection
                     continue
                 try:
-                    there, answer = self._codec.read_response(frame, entity, quorum=quorum)
+                    there, answer = self._codec.read_response(frame, request)
                     if there != correlation_id:
                         raise BadFrame(f"answer {there} to request {correlation_id}")
                 except BadFrame:
-                    self._asked.appendleft((correlation_id, entity, quorum, response))
+                    self._asked.appendleft((correlation_id, request, response))
                     raise
                 response.set_result(answer)
         except (OSError, EOFError, BadFrame):

@@ -25,10 +25,10 @@ def controller_handlers(node: ControllerNode) -> Handlers:
             asked = wire.request_from_kafka(request)
         except ValueError as error:
             raise Refused(str(error)) from error
-        answer = await node.serve(caller, asked)
-        return wire.response_to_kafka(answer, int(request.__api_key__), version=int(request.__version__))
+        answer: Any = await node.serve(caller, asked)
+        return wire.response_to_kafka(answer, int(request.__api_key__), int(request.__version__))
 
     handlers = Handlers(features, quorum=node.serve)
-    for api, versions in wire.VERSIONS.items():
-        handlers.add(api, min(versions), max(versions), ask)
+    for key, api in wire.APIS.items():
+        handlers.add(key, min(api.versions), max(api.versions), ask)
     return handlers
