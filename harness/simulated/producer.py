@@ -50,7 +50,7 @@ class ProducerSettings:
     idempotent: bool = True
     delivery_timeout: int = 20 * SECOND
     largest_batch: int = 4
-    pause: int = 20 * MILLISECOND  # between batches, on average
+    pause: int = 80 * MILLISECOND  # between batches, on average
 
 
 class Producer:

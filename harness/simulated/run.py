@@ -9,7 +9,7 @@ not looked for here: the history is all that the checker gets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +23,10 @@ from harness.simulated.reader import Reader
 from harness.simulated.recording import Rows
 from harness.simulated.transactor import TransactionSettings, Transactor
 from nodes.reference.environment import SECOND, Environment
+from nodes.reference.simulation.world import Machine
 from workloads.op import Phase
 
-_SETTLE: Final = 20 * SECOND  # for leaders and full ISRs after the faults
+_SETTLE: Final = 30 * SECOND  # for leaders, full ISRs, and what clients have in flight
 _DRAIN: Final = 20 * SECOND
 _CLIENTS: Final = ("w1", "w2")
 
@@ -41,7 +42,9 @@ class Plan:
     duration: int = 40 * SECOND
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    checks: Mapping[str, Any] = field(default_factory=dict)  # the `checks:` section of a spec
     script: Callable[[SimulatedCluster, int], None] | None = None  # instead of drawn faults: is given the end (ns)
+    said: str = ""  # the script, in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,7 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
         rows = Rows(out.name, lambda: cluster.world.loop.now)
         cluster.ready()
         end = cluster.world.loop.now + plan.duration
-        _start_clients(cluster, rows, plan, end)
+        clients = _start_clients(cluster, rows, plan, end)
         faults = Faults(cluster, rows, plan.mix, cluster.world.random("faults"))
         if plan.script is not None:
             plan.script(cluster, end)
@@ -67,7 +70,7 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
             faults.plan(end - SECOND)
         cluster.world.run_for(plan.duration)
         faults.heal()
-        cluster.world.run_for(_SETTLE, stop=cluster.healed)
+        cluster.world.run_for(_SETTLE, stop=lambda: cluster.healed() and not any(one.runs for one in clients))
         _drain(cluster, rows, plan)
         info = RunInfo(run=out.name, seed=seed, system="reference:simulated", spec=_spec(plan), topics=_topics(plan))
         rows.save(out, info)
@@ -79,14 +82,17 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
         cluster.world.close()
 
 
-def _start_clients(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) -> None:
+def _start_clients(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) -> list[Machine]:
+    """Where they run; a program ends when what it has in flight is known, or given up."""
     places = partitions_of(plan.shape.topics)
+    machines: list[Machine] = []
 
     def program(name: str, begin: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
         async def main(environment: Environment) -> None:
             await begin(Client(environment, name, cluster.bootstrap))
 
-        cluster.world.start(cluster.world.machine(name), main)
+        machines.append(cluster.world.machine(name))
+        cluster.world.start(machines[-1], main)
 
     for node in _CLIENTS:
         if plan.workload == "log":
@@ -98,6 +104,7 @@ def _start_clients(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) 
             program(node, _transacting(rows, f"t{index}-0", places, plan.transactions, end))
         committed = plan.workload == "transactions"
         program(f"{node}.c0", _reading(rows, places, end, committed=committed))
+    return machines
 
 
 def _producing(rows: Rows, topic: str, partition: int, settings: ProducerSettings, end: int) -> Any:
@@ -129,14 +136,15 @@ def _drain(cluster: SimulatedCluster, rows: Rows, plan: Plan) -> None:
 def _spec(plan: Plan) -> dict[str, Any]:
     """What the checker has to know of it."""
     if plan.workload == "transactions":
-        return {"workload": {"name": "transactions", "isolation": "read_committed"}}
+        return {"workload": {"name": "transactions", "isolation": "read_committed"}, "checks": dict(plan.checks)}
     return {
         "workload": {
             "name": "log",
             "acks": "all" if plan.producer.acks == -1 else str(plan.producer.acks),
             "idempotence": plan.producer.idempotent,
             "requests_in_flight": 1,
-        }
+        },
+        "checks": dict(plan.checks),
     }
 
 
