@@ -141,14 +141,18 @@ class Supervisor:
             self.listener.heard(message)
 
     def _catch_signals(self) -> Callable[[], None]:
+        """Returns what puts back the handlers that were there: without asyncio's own, a Ctrl-C would raise wherever it comes, also
+        where Python ignores what is raised."""
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.getsignal(number) or signal.SIG_DFL for number in signals}
         for number in signals:
             loop.add_signal_handler(number, self._interrupt)
 
         def restore() -> None:
-            for number in signals:
+            for number, handler in before.items():
                 loop.remove_signal_handler(number)
+                signal.signal(number, handler)
 
         return restore
 

@@ -177,7 +177,7 @@ async def _stale_request(on: Stage, keep_directory_id: bool) -> None:
 async def _stale_fetch(on: Stage, records: int, keep_directory_id: bool) -> None:
     stale = await on.hold("Fetch", source="b2", destination="b1", where=f"fetchOffset >= {records}", first=1)
     await on.start("b2")
-    await on.until(held(stale))
+    await on.until(all_of(held(stale), unfenced("b2")))  # or its unfencing is taken for that of the next incarnation
     await _replace(on, keep_directory_id)
     await on.hold("Fetch", source="b2", destination="b1")  # the new incarnation must not catch up honestly
     await on.start("b2")

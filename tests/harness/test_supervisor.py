@@ -51,7 +51,14 @@ def supervise(tmp_path: Path, script: str, heard: Heard | None = None, limit: fl
         listener=heard or Heard(),
         limit=limit,
     )
-    return asyncio.run(supervisor.run())
+
+    async def run() -> Ending:
+        before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        ending = await supervisor.run()
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+        return ending
+
+    return asyncio.run(run())
 
 
 def test_the_stages_own_word_is_the_ending(tmp_path: Path) -> None:

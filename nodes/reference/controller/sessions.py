@@ -57,8 +57,6 @@ class Sessions:
 
     def expired(self, brokers: Iterable[int], now: int) -> list[int]:
         """KIP-631, Fencing; KIP-343, Controller-Side Heartbeat Timeout: those of these brokers that were silent for too long."""
-        if not self._protections.on(Protection.CONTROLLER_SIDE_FENCING):
-            return []
         return [broker for broker in brokers if now >= self._deadline(broker, now)]
 
     def next_expiry(self, brokers: Iterable[int], now: int) -> int | None:
@@ -75,4 +73,5 @@ class Sessions:
     def _deadline(self, broker: int, now: int) -> int:
         if broker not in self._sessions:
             self.begin(broker, now)
-        return self._sessions[broker].last_contact + self._timeout
+        since = self._sessions[broker].last_contact
+        return (since if self._protections.on(Protection.CONTROLLER_SIDE_FENCING) else now) + self._timeout
