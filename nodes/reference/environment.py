@@ -160,7 +160,8 @@ class Disk(Protocol):
     def replace(self, path: str, content: bytes, *, sync: bool = True) -> None:
         """The whole content at once (.part, sync, rename): after a crash of the machine there is the old or the new one. Durable on return.
 
-        sync: False only where a switched-off protection asks for it; then a crash may undo it or leave nothing in it.
+        sync: False where the content can be learnt anew, or a switched-off protection asks for it; then a crash of the machine may undo
+        it or leave nothing in it.
         """
         ...
 

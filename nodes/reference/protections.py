@@ -163,6 +163,58 @@ class Protection(enum.Enum):
         "a broker that the controller cannot reach goes on serving clients: they read what another leader has superseded",
     )
 
+    GENERATION_FENCED = (
+        "generation-fenced",
+        "KIP-62; KIP-447, Fencing zombies",
+        "a member that missed a rebalance is not told and goes on reading and committing: two members own one partition, offsets go back",
+    )
+    SYNC_WAITS_FOR_ASSIGNMENT = (
+        "sync-waits-for-assignment",
+        "Kafka Client-side Assignment Proposal, SyncGroup",
+        "a member is given its assignment of the generation before: two members own one partition",
+    )
+    STATIC_MEMBER_FENCED = (
+        "static-member-fenced",
+        "KIP-345, Fencing of static members",
+        "two processes with one group.instance.id both go on: two members own one partition",
+    )
+    OFFSET_COMMIT_WRITTEN = (
+        "offset-commit-written",
+        "Kafka's offsets.commit.required.acks",
+        "an offset commit is acknowledged that no log has: a failover of the coordinator loses it",
+    )
+    TRANSACTIONAL_OFFSETS_WAIT = (
+        "transactional-offsets-wait",
+        "KIP-98, TxnOffsetCommitRequest",
+        "offsets count before their transaction commits: when it aborts, nobody processes those records",
+    )
+    UNSTABLE_OFFSETS_REFUSED = (
+        "unstable-offsets-refused",
+        "KIP-447, UNSTABLE_OFFSET_COMMIT",
+        "a new owner begins before the offset that an open transaction is about to commit: records are processed twice",
+    )
+
+    PRODUCER_EPOCH_AT_COORDINATOR = (
+        "producer-epoch-at-coordinator",
+        "KIP-98, Fencing; KIP-588",
+        "a transactional producer that was replaced ends the transaction of its successor",
+    )
+    DECISION_BEFORE_MARKERS = (
+        "decision-before-markers",
+        "KIP-98, EndTxnRequest",
+        "partitions hear of an outcome that no log has: after a failover of the coordinator others hear the opposite, a torn transaction",
+    )
+    MARKERS_TO_ALL_PARTITIONS = (
+        "markers-to-all-partitions",
+        "KIP-98, WriteTxnMarkerRequest",
+        "the marker to one partition is lost: its part of the transaction shares the fate of the next one, or hides all that follows",
+    )
+    COORDINATOR_EPOCH_FENCED = (
+        "coordinator-epoch-fenced",
+        "KIP-98, WriteTxnMarkerRequest",
+        "a coordinator that was replaced ends the transactions that its successor has begun",
+    )
+
     def __new__(cls, name: str, source: str, without: str) -> Protection:
         member = object.__new__(cls)
         member._value_ = name

@@ -6,7 +6,7 @@
 
 What it is made of: `heartbeats.py` (registration and lease), `metadata.py` (the image), `replicas.py` (partitions), `fetchers.py`,
 `alterations.py` (ISR changes), and handlers: `produce.py`, `fetch.py`, `offsets.py`, `cluster_view.py`, `administration.py`,
-`configurations.py`, `producer_ids.py`. Coordinators add theirs to `broker.handlers`, with `broker.services` in their hands.
+`configurations.py`, `producer_ids.py`, `markers.py`. Coordinators (`coordinator/shell.py`) live on `broker.services`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from nodes.reference.broker.fetch import FetchHandler
 from nodes.reference.broker.fetchers import Fetchers
 from nodes.reference.broker.heartbeats import Heartbeats
 from nodes.reference.broker.lifecycle import Lifecycle
+from nodes.reference.broker.markers import MarkerHandler
 from nodes.reference.broker.metadata import Changes, Metadata
 from nodes.reference.broker.offsets import OffsetHandlers
 from nodes.reference.broker.peers import Peers
@@ -34,6 +35,7 @@ from nodes.reference.broker.replicas import Replicas
 from nodes.reference.broker.services import BrokerServices
 from nodes.reference.broker.serving import Serving
 from nodes.reference.broker.settings import BrokerSettings
+from nodes.reference.coordinator.shell import Coordinators
 from nodes.reference.environment import MILLISECOND, Address, Environment, Listening
 from nodes.reference.metadata.features import LATEST, METADATA_VERSION, OLDEST
 from nodes.reference.protections import ALL_ON, Protections
@@ -101,9 +103,13 @@ class Broker:
         administration = Administration(serving, self._channels[1])
         producer_ids = ProducerIds(serving, self._channels[2])
         self._peers = Peers(environment, self.metadata, f"broker-{settings.node_id}-services")
-        self.services = BrokerServices(serving, administration, producer_ids, self._peers)
+        markers = MarkerHandler(serving)
+        self.services = BrokerServices(serving, administration, producer_ids, self._peers, markers)
+        self.coordinators = Coordinators(environment, self.services, settings.coordinators, protections)
         self.handlers = Handlers(self._features)
-        self._add_handlers(serving, administration, producer_ids)
+        self.handlers.add(Api.WRITE_TXN_MARKERS, 1, 1, markers)
+        self.coordinators.add_handlers(self.handlers, without_id=producer_ids.init_producer_id)
+        self._add_handlers(serving, administration)
         self._heartbeats = Heartbeats(
             environment, settings, self.lifecycle, self.metadata, self._ready, self._lifecycle_changed
         )
@@ -116,7 +122,12 @@ class Broker:
         loop = asyncio.get_running_loop()
         working = [
             loop.create_task(work)
-            for work in (self._follow(self.metadata), self.replicas.run(), self._alterations.run())
+            for work in (
+                self._follow(self.metadata),
+                self.replicas.run(),
+                self._alterations.run(),
+                self.coordinators.run(),
+            )
         ]
         beating = loop.create_task(self._heartbeats.run(advertised))
         try:
@@ -177,7 +188,7 @@ class Broker:
         level = self.metadata.image.features.get(METADATA_VERSION)
         return Features((Feature(METADATA_VERSION, OLDEST, LATEST, level),), epoch=self.metadata.offset)
 
-    def _add_handlers(self, serving: Serving, administration: Administration, producer_ids: ProducerIds) -> None:
+    def _add_handlers(self, serving: Serving, administration: Administration) -> None:
         offsets, configurations = OffsetHandlers(serving), ConfigurationHandlers(serving)
         view = ClusterViewHandlers(serving, administration.auto_create)
         self.handlers.add(Api.PRODUCE, 3, 9, ProduceHandler(serving), advertised_from=0)
@@ -188,6 +199,5 @@ class Broker:
         self.handlers.add(Api.DESCRIBE_CLUSTER, 0, 0, view.describe_cluster)
         self.handlers.add(Api.CREATE_TOPICS, 2, 7, administration.create_topics)
         self.handlers.add(Api.DESCRIBE_CONFIGS, 1, 4, configurations.describe_configs)
-        self.handlers.add(Api.INIT_PRODUCER_ID, 0, 4, producer_ids.init_producer_id)
         for api, lowest, highest in FORWARDED:
             self.handlers.add(api, lowest, highest, administration.forward)

@@ -15,7 +15,11 @@ _METADATA: Final = "partition.metadata"
 
 def directory(topic: str, index: int) -> str:
     """Topic names have letters, digits, `.`, `_` and `-` only; the controller sees to that, and this does, too."""
-    if not topic or topic in (".", "..") or not all(letter.isalnum() or letter in "._-" for letter in topic):
+    if (
+        not topic
+        or topic in (".", "..")
+        or not all((letter.isascii() and letter.isalnum()) or letter in "._-" for letter in topic)
+    ):
         raise ValueError(f"{topic!r} is no name of a topic")
     path = f"{topic}-{index}"
     if path == storage.DIRECTORY:
@@ -24,15 +28,18 @@ def directory(topic: str, index: int) -> str:
 
 
 def prepare(disk: Disk, topic: str, id: PartitionId) -> str:
-    """The directory of a partition. What a deleted topic of the same name has left there is removed (KIP-516)."""
+    """The directory of a partition. What a deleted topic of the same name has left there is removed (KIP-516).
+
+    Which topic it is is not synced: where a crash of the machine took it, or left no name in it, what is there is taken for this topic's.
+    """
     path = directory(topic, id.number)
     content = f"version: 0\ntopic_id: {id.topic_id}\n".encode()
     there = disk.read(f"{path}/{_METADATA}")
     if there != content:
-        if there is not None:
+        if there is not None and len(there) == len(content) and there.startswith(b"version: 0\ntopic_id: "):
             delete(disk, topic, id)
         disk.make_directory(path)
-        disk.replace(f"{path}/{_METADATA}", content)
+        disk.replace(f"{path}/{_METADATA}", content, sync=False)
     return path
 
 

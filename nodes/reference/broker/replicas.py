@@ -173,9 +173,11 @@ class Replicas:
 
     # Writing
 
-    async def produce(self, hosted: Hosted, content: bytes, *, acks: int, deadline: int) -> ProduceAnswered:
+    async def produce(
+        self, hosted: Hosted, content: bytes, *, acks: int, deadline: int, of_coordinator: bool = False
+    ) -> ProduceAnswered:
         ticket, answered = self._new_ticket()
-        request = Produce(ticket=ticket, content=content, acks=acks, deadline=deadline)
+        request = Produce(ticket=ticket, content=content, acks=acks, deadline=deadline, of_coordinator=of_coordinator)
         try:
             self.carry_out(hosted, hosted.partition.produce(request, self._clock.now()))
             return await answered

@@ -8,28 +8,39 @@ from kio.schema.errors import ErrorCode
 
 from nodes.reference.broker.administration import Administration
 from nodes.reference.broker.hosted import Hosted
+from nodes.reference.broker.markers import MarkerHandler
 from nodes.reference.broker.peers import Peers, address_of
 from nodes.reference.broker.producer_ids import ProducerIds
 from nodes.reference.broker.serving import Serving
 from nodes.reference.partition.requests import Acks
 from nodes.reference.partition.view import NO_LEADER
-from nodes.reference.server.services import LeadershipChanged, Read, Written
+from nodes.reference.server.services import LeadershipChanged, Marked, Read, Written
 
 
 class BrokerServices:
     def __init__(
-        self, serving: Serving, administration: Administration, producer_ids: ProducerIds, peers: Peers
+        self,
+        serving: Serving,
+        administration: Administration,
+        producer_ids: ProducerIds,
+        peers: Peers,
+        markers: MarkerHandler,
     ) -> None:
         self._serving = serving
         self._administration = administration
         self._producer_ids = producer_ids
         self._peers = peers
+        self._markers = markers
         self._watchers: list[tuple[str, LeadershipChanged, dict[int, int]]] = []
         serving.replicas.moved.append(self._moved)
 
     @property
     def broker_id(self) -> int:
         return self._serving.settings.node_id
+
+    @property
+    def may_serve(self) -> bool:
+        return self._serving.may_serve
 
     def partition_count(self, topic: str) -> int | None:
         known = self._serving.image.topic(topic)
@@ -52,6 +63,13 @@ class BrokerServices:
     def watch_leadership(self, topic: str, changed: LeadershipChanged) -> None:
         self._watchers.append((topic, changed, {}))
         self._moved()
+
+    def watch_markers(self, topic: str, marked: Marked) -> None:
+        def tell(of_topic: str, partition: int, producer_id: int, committed: bool) -> None:
+            if of_topic == topic:
+                marked(partition, producer_id, committed)
+
+        self._markers.marked.append(tell)
 
     async def create_internal(self, topic: str) -> ErrorCode:
         settings = self._serving.settings
@@ -91,7 +109,9 @@ class BrokerServices:
         return await self._append(hosted, batch, deadline)
 
     async def _append(self, hosted: Hosted, batch: bytes, deadline: int) -> Written:
-        answer = await self._serving.replicas.produce(hosted, batch, acks=Acks.ALL, deadline=deadline)
+        answer = await self._serving.replicas.produce(
+            hosted, batch, acks=Acks.ALL, deadline=deadline, of_coordinator=True
+        )
         return Written(answer.error, answer.base_offset, answer.message)
 
     async def ask_broker(self, broker: int, request: object, *, deadline: int) -> Any:

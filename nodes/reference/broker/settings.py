@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from nodes.reference.coordinator.settings import CoordinatorSettings
 from nodes.reference.environment import Address
 from nodes.reference.log.log import LogSettings
 from nodes.reference.partition.view import PartitionSettings
@@ -43,6 +44,7 @@ class BrokerSettings:
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
+    coordinators: CoordinatorSettings = field(default_factory=CoordinatorSettings)
 
     def log(self, configured: Mapping[str, str]) -> LogSettings:
         """configured: what is set for the topic, by Kafka's topic names (KIP-226: `max.message.bytes`, `flush.messages`, `flush.ms`)."""

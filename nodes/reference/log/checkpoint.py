@@ -41,8 +41,9 @@ def read_offsets(disk: Disk, path: str) -> dict[tuple[str, int], int]:
 
 
 def _write(disk: Disk, path: str, lines: list[str]) -> None:
+    """Not synced: a broker that opens a hundred partitions would wait for the medium hundreds of times, for what it can learn anew."""
     text = "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
-    disk.replace(path, text.encode())
+    disk.replace(path, text.encode(), sync=False)
 
 
 def _read(disk: Disk, path: str, columns: int) -> list[list[str]]:

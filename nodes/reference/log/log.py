@@ -120,17 +120,21 @@ class Log:
         unstable = self.transactions.first_unstable(self.high_watermark)
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
-    def append_as_leader(self, content: bytes, *, leader_epoch: int, now: int) -> Appended:
+    def append_as_leader(self, content: bytes, *, leader_epoch: int, now: int, in_sequence: bool = True) -> Appended:
         """Append what a client produced: one batch. BatchRefused if it is not sound, out of sequence or from a zombie.
 
-        A batch of an idempotent producer that is there already is not appended again.
+        A batch of an idempotent producer that is there already is not appended again. in_sequence: False for a coordinator's, which
+        writes in the name of a producer and has no sequence of it (Kafka's AppendOrigin.COORDINATOR).
         """
         header = batches.parse(content, 0)
         batches.check_produced(content, header, max_size=self._settings.message_max_bytes)
-        there = self.producers.duplicate(header)
+        there = self.producers.duplicate(header) if in_sequence else None
         if there is not None:
             return Appended(there.base_offset, there.last_offset, duplicate=True)
-        self.producers.check(header)
+        if in_sequence:
+            self.producers.check(header)
+        elif header.producer_id != batches.NO_PRODUCER:
+            self.producers.check_epoch(header.producer_id, header.producer_epoch)
         self.transactions.check(header)
         return self._append_stamped(content, header, leader_epoch, now)
 

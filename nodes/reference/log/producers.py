@@ -93,7 +93,7 @@ class ProducerStates:
     def check_coordinator(self, producer_id: int, coordinator_epoch: int) -> None:
         """KIP-98, WriteTxnMarkers: a coordinator that has lost its partition may not end transactions."""
         known = self.get(producer_id)
-        if coordinator_epoch < known.coordinator_epoch:
+        if coordinator_epoch < known.coordinator_epoch and self._protections.on(Protection.COORDINATOR_EPOCH_FENCED):
             raise BatchRefused(
                 ErrorCode.transaction_coordinator_fenced,
                 f"coordinator epoch {coordinator_epoch}, the partition has seen {known.coordinator_epoch}",
@@ -120,7 +120,7 @@ class ProducerStates:
         self._producers[header.producer_id] = Producer(
             epoch=max(header.producer_epoch, known.epoch),
             batches=known.batches if header.producer_epoch <= known.epoch else (),
-            coordinator_epoch=end.coordinator_epoch,
+            coordinator_epoch=max(end.coordinator_epoch, known.coordinator_epoch),
         )
 
 

@@ -160,7 +160,9 @@ class Leader:
         if refused is not None:
             return [refused]
         try:
-            appended = self._log.append_as_leader(request.content, leader_epoch=self.epoch, now=now)
+            appended = self._log.append_as_leader(
+                request.content, leader_epoch=self.epoch, now=now, in_sequence=not request.of_coordinator
+            )
         except BatchRefused as refusal:
             return [ProduceAnswered(request.ticket, refusal.error, message=str(refusal))]
         return self._appended(request.ticket, appended, request.acks, request.deadline, now)

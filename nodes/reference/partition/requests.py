@@ -36,12 +36,16 @@ class Timestamp(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produce:
-    """One batch. deadline: ns, when acks=all gives up waiting (REQUEST_TIMED_OUT; the record stays)."""
+    """One batch. deadline: ns, when acks=all gives up waiting (REQUEST_TIMED_OUT; the record stays).
+
+    of_coordinator: written by a coordinator of this cluster, whose transactional batches have no sequence.
+    """
 
     ticket: Ticket
     content: bytes
     acks: int
     deadline: int
+    of_coordinator: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,10 @@ class Codec:
         return _frame(header, entity)
 
     def read_request(self, frame: bytes, handlers: Handlers) -> Incoming:
-        """BadFrame for what is not served here, or does not decode to its last byte."""
+        """BadFrame for what is not served here, or does not decode.
+
+        Bytes after the request are ignored, as Kafka does: librdkafka 2.16 asks for all topics (Metadata v12) with three too many.
+        """
         if len(frame) < _HEAD.size:
             raise BadFrame(f"{len(frame)} bytes are no request")
         api_key, version, correlation_id = _HEAD.unpack_from(frame)
@@ -82,9 +85,7 @@ class Codec:
             raise BadFrame(f"version {version} of API {api_key} is not known")
         try:
             header, position = _read(_header_of(entity_type), frame, 0)
-            entity, size = _read(entity_type, frame, position)
-            if position + size != len(frame):
-                raise BadFrame(f"{entity_type.__name__} v{version}: {len(frame) - position - size} bytes too many")
+            entity, _ = _read(entity_type, frame, position)
             request = wire.request_from_kafka(entity) if _is_of_quorum(entity) else entity
         except _UNREADABLE as error:
             raise BadFrame(f"not a {entity_type.__name__} v{version}: {error}") from error

@@ -13,18 +13,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 from nodes.reference.broker.settings import BrokerSettings
 from nodes.reference.controller.settings import ControllerSettings
+from nodes.reference.coordinator.groups.settings import GroupSettings
+from nodes.reference.coordinator.settings import CoordinatorSettings
+from nodes.reference.coordinator.transactions.requests import TransactionSettings
 from nodes.reference.environment import MILLISECOND, Address
 from nodes.reference.protections import Protection, Protections
 from nodes.reference.raft.log import Voters
 from nodes.reference.raft.roles import RaftConfig
 
+T = TypeVar("T")
 DEFAULT_CLUSTER: Final = "krash-reference"
 META: Final = "meta.properties"
 BROKER, CONTROLLER = "broker", "controller"
+_PROTECTIONS: Final = {protection.value: protection for protection in Protection}
 _NEVER: Final = (1 << 63) - 1  # how Kafka writes "no limit" in log.flush.interval.*
 _RAFT: Final = {
     "controller.quorum.election.timeout.ms": "election_timeout",
@@ -109,9 +114,9 @@ def configuration(values: Mapping[str, str]) -> NodeConfiguration:
     controller_names = [name.strip() for name in values.get("controller.listener.names", "CONTROLLER").split(",")]
     cluster_id = _cluster_id(directory, values)
     try:
-        protections = Protections(Protection(name) for name in _words(values.get("krash.protections.off", "")))
-    except ValueError as error:
-        raise BadConfiguration(f"krash.protections.off: {error}; `krash protections` lists them") from error
+        protections = Protections(_PROTECTIONS[name] for name in _words(values.get("krash.protections.off", "")))
+    except KeyError as error:
+        raise BadConfiguration(f"krash.protections.off: there is no protection {error}") from error
     return NodeConfiguration(
         node_id=node_id,
         roles=roles,
@@ -130,7 +135,9 @@ def known_names() -> frozenset[str]:
     """What a node understands, or may be told without harm because Kafka is told it, too."""
     own = {"process.roles", "node.id", "log.dirs", "cluster.id", "listeners", "advertised.listeners"}
     own |= {"controller.quorum.voters", "krash.protections.off"}
-    return frozenset({*own, *_RAFT, *_CONTROLLER, *_KNOWN_TO_KAFKA, *(_dotted(name) for name in _BROKER_FIELDS)})
+    return frozenset({*own, *_RAFT, *_CONTROLLER, *_KNOWN_TO_KAFKA, *(_dotted(name) for name in _BROKER_FIELDS)}) | {
+        _dotted(field.name) for kind in (GroupSettings, TransactionSettings) for field in fields(kind)
+    }
 
 
 def _broker(
@@ -153,6 +160,9 @@ def _broker(
         if _dotted(field) in values
     }
     return BrokerSettings(
+        coordinators=CoordinatorSettings(
+            groups=_of(GroupSettings, values), transactions=_of(TransactionSettings, values)
+        ),
         node_id=node_id,
         cluster_id=cluster_id,
         listener=listeners[name],
@@ -163,7 +173,15 @@ def _broker(
     )
 
 
-_NOT_FROM_FILE: Final = {"node_id", "cluster_id", "listener", "advertised", "listener_name", "controllers"}
+_NOT_FROM_FILE: Final = {
+    "node_id",
+    "cluster_id",
+    "listener",
+    "advertised",
+    "listener_name",
+    "controllers",
+    "coordinators",
+}
 _BROKER_FIELDS: Final[Mapping[str, Any]] = {
     field.name: get_type_hints(BrokerSettings)[field.name]
     for field in fields(BrokerSettings)
@@ -173,6 +191,12 @@ _BROKER_FIELDS: Final[Mapping[str, Any]] = {
 
 def _dotted(field: str) -> str:
     return "broker.rack" if field == "rack" else field.replace("_", ".")
+
+
+def _of(kind: type[T], values: Mapping[str, str]) -> T:
+    """Settings of coordinators: all of them are numbers."""
+    names = {field.name: _dotted(field.name) for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{field: _whole(name, values[name]) for field, name in names.items() if name in values})
 
 
 def _value(name: str, value: str, kind: Any) -> Any:

@@ -12,6 +12,7 @@ messages are kio's timedeltas: `milliseconds(500)` makes one, `in_milliseconds(r
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
@@ -63,14 +64,15 @@ def request_module(api_key: int, version: int) -> ModuleType:
 
 
 @cache
-def _names(entity: Any) -> frozenset[str]:
-    return frozenset(entity.__dataclass_fields__)
+def names(entity: Any) -> frozenset[str]:
+    """Of the fields of an entity's class."""
+    return frozenset(field.name for field in fields(entity))
 
 
 def fitted(entity: Any, **values: Any) -> Any:
     """An entity of those values that its version has."""
-    names = _names(entity)
-    return entity(**{name: value for name, value in values.items() if name in names})
+    known = names(entity)
+    return entity(**{name: value for name, value in values.items() if name in known})
 
 
 @cache

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
+Marked = Callable[[int, int, bool], None]  # partition, producer id, committed
 LeadershipChanged = Callable[[int, int | None], None]  # partition, leader epoch or None
 
 
@@ -43,6 +44,11 @@ class Read:
 class Services(Protocol):
     @property
     def broker_id(self) -> int: ...
+
+    @property
+    def may_serve(self) -> bool:
+        """KIP-631, Fencing: the lease lasts."""
+        ...
 
     def partition_count(self, topic: str) -> int | None:
         """None: there is no such topic, as far as this broker knows."""
@@ -72,8 +78,12 @@ class Services(Protocol):
         """As the leader, up to the end of the log (a coordinator that loads must see what its predecessor could not commit any more)."""
         ...
 
+    def watch_markers(self, topic: str, marked: Marked) -> None:
+        """marked(7, 4711, True): the transaction of producer 4711 has been committed in partition 7, which this broker leads."""
+        ...
+
     async def append(self, topic: str, partition: int, batch: bytes, *, leader_epoch: int, deadline: int) -> Written:
-        """As acks=all. NOT_LEADER_OR_FOLLOWER unless this broker leads in that very epoch."""
+        """As acks=all; sequences of the batch are not looked at. NOT_LEADER_OR_FOLLOWER unless this broker leads in that very epoch."""
         ...
 
     async def ask_broker(self, broker: int, request: object, *, deadline: int) -> object:

@@ -18,7 +18,10 @@ SHELLS = frozenset(
     {
         "raft/replica.py",
         "controller/shell.py",
+        "coordinator/shard.py",
+        "coordinator/transactions/handlers.py",
         "broker/alterations.py",
+        "broker/markers.py",
         "broker/broker.py",
         "broker/fetchers.py",
         "broker/heartbeats.py",

@@ -1,10 +1,10 @@
-"""Brokers and a small controller in a simulated world, and a client that writes to them and remembers what was acknowledged."""
+"""Three controllers and three brokers in one simulated world, and a client that writes and remembers what was acknowledged."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kio.schema.create_topics.v7.request import CreatableTopic
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9 import request as produce
 from kio.schema.types import TopicName
@@ -12,19 +12,25 @@ from kio.static.primitive import Records, i16, i32
 
 from nodes.reference.broker.broker import Broker, observe
 from nodes.reference.broker.settings import BrokerSettings
+from nodes.reference.controller.settings import ControllerSettings
+from nodes.reference.controller.shell import ControllerNode
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
-from nodes.reference.metadata.entities import PartitionId
+from nodes.reference.metadata.entities import Partition
 from nodes.reference.partition.requests import ClientFetch
 from nodes.reference.protections import ALL_ON, Protections
 from nodes.reference.raft.log import Voters
 from nodes.reference.raft.roles import RaftConfig
+from nodes.reference.server.controller import controller_handlers
 from nodes.reference.server.schema import milliseconds
 from nodes.reference.simulation.world import World
-from tests.nodes.reference.broker.controller import CLUSTER, CONTROLLER, ScriptedController
 from tests.nodes.reference.producing import produced, records
 
 TOPIC = "orders"
 BROKERS = (1, 2, 3)
+CLUSTER = "a-cluster"
+CONTROLLERS = {id: Address(f"c{id - 100}", 9093) for id in (101, 102, 103)}
+RAFT = RaftConfig(cluster_id=CLUSTER, voters=Voters(tuple(CONTROLLERS)))
+SESSION = 3 * SECOND
 
 
 class SimulatedCluster:
@@ -33,19 +39,27 @@ class SimulatedCluster:
     def __init__(self, seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False) -> None:
         self.world = World(seed, record=record)
         self.protections = protections
-        self.controller: ScriptedController | None = None
+        self.controllers: dict[int, ControllerNode] = {}
         self.brokers: dict[int, Broker] = {}
         self.acknowledged: dict[int, bytes] = {}  # offset -> value
         self.errors: list[ErrorCode] = []
         self.machines = {id: self.world.machine(f"b{id}") for id in BROKERS}
         self.client = self.world.machine("client")
-        self.world.start(self.world.machine("controller"), self._control)
+        self.quorum = {id: self.world.machine(address.host) for id, address in CONTROLLERS.items()}
+        for id in CONTROLLERS:
+            self.start_controller(id)
         for id in BROKERS:
             self.start(id)
 
-    async def _control(self, environment: Environment) -> None:
-        self.controller = ScriptedController(environment, Address("controller", 9093))
-        await self.controller.run()
+    def start_controller(self, id: int) -> None:
+        async def program(environment: Environment) -> None:
+            settings = ControllerSettings(cluster_id=CLUSTER, broker_session_timeout=SESSION)
+            self.controllers[id] = node = ControllerNode(
+                environment, id, CONTROLLERS[id], CONTROLLERS, RAFT, settings, self.protections
+            )
+            await node.run(controller_handlers(node))
+
+        self.world.start(self.quorum[id], program)
 
     def start(self, id: int) -> None:
         async def program(environment: Environment) -> None:
@@ -53,13 +67,13 @@ class SimulatedCluster:
                 node_id=id,
                 cluster_id=CLUSTER,
                 listener=Address(f"b{id}", 9092),
-                controllers={CONTROLLER: Address("controller", 9093)},
+                controllers=CONTROLLERS,
                 replica_lag_time_max_ms=2_000,
                 broker_heartbeat_interval_ms=500,
-                min_insync_replicas=1,
+                offsets_topic_num_partitions=2,
+                transaction_state_log_num_partitions=2,
             )
-            config = RaftConfig(cluster_id=CLUSTER, voters=Voters((CONTROLLER,)))
-            follow = observe(environment, settings, config, self.protections)
+            follow = observe(environment, settings, RAFT, self.protections)
             self.brokers[id] = broker = Broker(environment, settings, follow, self.protections)
             await broker.run()
 
@@ -74,8 +88,16 @@ class SimulatedCluster:
     def ready(self) -> None:
         """All active, and the topic is there."""
         self.until(lambda: len(self.brokers) == 3 and all(self.serves(id) for id in BROKERS))
-        assert self.controller is not None
-        self.controller.create(_topic())
+
+        async def create(environment: Environment) -> None:
+            deadline = environment.clock.now() + 10 * SECOND
+            connection = await environment.network.connect(Address("b1", 9092), client_id="client", deadline=deadline)
+            request = CreateTopicsRequest(topics=(_topic(),), timeout=milliseconds(5_000))
+            answer: Any = await connection.ask(request, deadline=deadline)
+            assert answer.topics[0].error_code is ErrorCode.none
+
+        self.world.start(self.client, create)
+        self.until(lambda: self.client.process is None)
         self.until(lambda: self.leader is not None and len(self.isr) == 3)
         self.until(lambda: all(broker.replicas.find(TOPIC, 0) for broker in self.brokers.values()))
 
@@ -84,10 +106,18 @@ class SimulatedCluster:
         return broker.lifecycle.may_serve(broker._clock.now())
 
     @property
-    def _partition(self) -> Any:
-        assert self.controller is not None
-        topic = self.controller.image.topic(TOPIC)
-        return topic and self.controller.image.partition(PartitionId(topic.id, 0))
+    def active(self) -> ControllerNode | None:
+        """The controller that the newest term made active, if it still runs."""
+        there = [node for id, node in self.controllers.items() if self.quorum[id].runs and node.core.active]
+        return max(there, key=lambda node: node.replica.raft.epoch, default=None)
+
+    @property
+    def _partition(self) -> Partition | None:
+        """As committed, by the controller that knows most."""
+        there = [node.core for id, node in self.controllers.items() if self.quorum[id].runs]
+        core = max(there, key=lambda core: core.committed_offset)
+        topic = core.image.topic(TOPIC)
+        return None if topic is None else topic.partitions.get(0)
 
     @property
     def leader(self) -> int | None:
