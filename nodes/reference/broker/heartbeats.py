@@ -72,12 +72,7 @@ class Heartbeats:
                 else:
                     await self._register(advertised)
                 if self._now() != before:
-                    _LOG.info(
-                        "broker %d is %s, epoch %d",
-                        self._settings.node_id,
-                        self._lifecycle.state.value,
-                        self._lifecycle.broker_epoch,
-                    )
+                    _LOG.info("broker %d is %s, epoch %d", self._settings.node_id, *self._now())
                     self._changed()
                 await self._pause()
         finally:

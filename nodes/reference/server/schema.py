@@ -63,9 +63,13 @@ def request_module(api_key: int, version: int) -> ModuleType:
     return sys.modules[asked.__module__]
 
 
-@cache
 def names(entity: Any) -> frozenset[str]:
     """Of the fields of an entity's class."""
+    return _names(entity)
+
+
+@cache
+def _names(entity: Any) -> frozenset[str]:
     return frozenset(field.name for field in fields(entity))
 
 

@@ -115,8 +115,8 @@ class SimulatedCluster:
     def _partition(self) -> Partition | None:
         """As committed, by the controller that knows most."""
         there = [node.core for id, node in self.controllers.items() if self.quorum[id].runs]
-        core = max(there, key=lambda core: core.committed_offset)
-        topic = core.image.topic(TOPIC)
+        core = max(there, key=lambda core: core.committed_offset, default=None)
+        topic = None if core is None else core.image.topic(TOPIC)
         return None if topic is None else topic.partitions.get(0)
 
     @property
