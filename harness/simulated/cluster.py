@@ -58,6 +58,7 @@ class Shape:
     replica_lag_ms: int = 1500
     min_insync_replicas: int = 1
     flush_messages: int | None = None
+    request_timeout_ms: int = 2_000  # of what a broker asks a controller
     unclean: bool = False
     largest_drift: int = 100  # parts in a million
 
@@ -194,6 +195,7 @@ class SimulatedCluster:
                 listener=Address(name, BROKER_PORT),
                 controllers=self._addresses,
                 broker_heartbeat_interval_ms=shape.heartbeat_ms,
+                request_timeout_ms=shape.request_timeout_ms,
                 replica_lag_time_max_ms=shape.replica_lag_ms,
                 replica_high_watermark_checkpoint_interval_ms=1_000,
                 min_insync_replicas=shape.min_insync_replicas,

@@ -12,6 +12,7 @@ from typing import Final
 from harness.simulated.chaos import Mix
 from harness.simulated.cluster import Shape, Topic
 from harness.simulated.run import Plan
+from harness.simulated.scripts import Script, stale_alter_partition
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection, Protections
 
@@ -60,7 +61,8 @@ class Defect:
     @property
     def faults(self) -> str:
         """What the plan breaks, in words."""
-        return ", ".join(self.plan.mix.weights) if self.plan.script is None else self.plan.said
+        script = self.plan.script
+        return ", ".join(self.plan.mix.weights) if script is None else (script.__doc__ or "").splitlines()[0]
 
     def planned(self, *, off: bool) -> Plan:
         protections = Protections(off=[self.protection] if off else [])
@@ -69,6 +71,14 @@ class Defect:
 
 def log(mix: Mix, topic: Topic = SAFE_TOPIC, *, checks: Mapping[str, object] | None = None, **shape: object) -> Plan:
     return Plan(mix=mix, shape=Shape(topics=(topic,), **shape), checks=dict(checks or {}))  # type: ignore[arg-type]
+
+
+def scripted(script: Script) -> Plan:
+    """Two replicas and one partition; a request may wait long for its answer."""
+    shape = Shape(
+        brokers=2, topics=(Topic(partitions=1, replication=2),), request_timeout_ms=10_000, replica_lag_ms=10_000
+    )
+    return Plan(script=script, shape=shape, duration=25 * SECOND)
 
 
 HEALTHY: Final = (Plan(name="healthy-log", mix=ANYTHING, shape=Shape(topics=(SAFE_TOPIC,))),)
@@ -86,6 +96,11 @@ DEFECTS: Final = (
         plan=log(replace(KILLS, shortest=8 * SECOND, longest=10 * SECOND), checks={"unavailable_bound": 6.0}),
     ),
     Defect(protection=Protection.BROKER_SELF_FENCING, anomaly="nonlinearizable-log", plan=log(CUTS)),
+    Defect(
+        protection=Protection.BROKER_EPOCH_AT_CONTROLLER,
+        anomaly="lost-write",
+        plan=scripted(stale_alter_partition),
+    ),
     Defect(protection=Protection.COMMIT_IN_OWN_EPOCH, anomaly="lost-write", plan=log(CONTROLLERS)),
 )
 ELSEWHERE: Final[Mapping[Protection, str]] = {}

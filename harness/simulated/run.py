@@ -9,6 +9,7 @@ not looked for here: the history is all that the checker gets.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +22,10 @@ from harness.simulated.cluster import Shape, SimulatedCluster, partitions_of
 from harness.simulated.producer import Producer, ProducerSettings
 from harness.simulated.reader import Reader
 from harness.simulated.recording import Rows
+from harness.simulated.scripts import Missed, Script, Stage
 from harness.simulated.transactor import TransactionSettings, Transactor
 from nodes.reference.environment import SECOND, Environment
-from nodes.reference.simulation.world import Machine
+from nodes.reference.simulation.world import Machine, Program
 from workloads.op import Phase
 
 _SETTLE: Final = 30 * SECOND  # for leaders, full ISRs, and what clients have in flight
@@ -43,8 +45,7 @@ class Plan:
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
     checks: Mapping[str, Any] = field(default_factory=dict)  # the `checks:` section of a spec
-    script: Callable[[SimulatedCluster, int], None] | None = None  # instead of drawn faults: is given the end (ns)
-    said: str = ""  # the script, in words
+    script: Script | None = None  # instead of drawn faults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +65,10 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
         end = cluster.world.loop.now + plan.duration
         clients = _start_clients(cluster, rows, plan, end)
         faults = Faults(cluster, rows, plan.mix, cluster.world.random("faults"))
-        if plan.script is not None:
-            plan.script(cluster, end)
-        else:
+        if plan.script is None:
             faults.plan(end - SECOND)
+        else:
+            cluster.world.start(cluster.world.machine("nemesis"), _scripted(cluster, plan.script))
         cluster.world.run_for(plan.duration)
         faults.heal()
         cluster.world.run_for(_SETTLE, stop=lambda: cluster.healed() and not any(one.runs for one in clients))
@@ -105,6 +106,14 @@ def _start_clients(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) 
         committed = plan.workload == "transactions"
         program(f"{node}.c0", _reading(rows, places, end, committed=committed))
     return machines
+
+
+def _scripted(cluster: SimulatedCluster, script: Script) -> Program:
+    async def main(environment: Environment) -> None:
+        with contextlib.suppress(Missed):  # then nothing comes of it, which the table shows
+            await script(Stage(cluster, environment))
+
+    return main
 
 
 def _producing(rows: Rows, topic: str, partition: int, settings: ProducerSettings, end: int) -> Any:
