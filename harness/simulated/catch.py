@@ -30,6 +30,7 @@ from harness.simulated.cluster import NotReady
 from harness.simulated.defects import DEFECTS, ELSEWHERE, HEALTHY, Defect
 from harness.simulated.run import Plan, simulate
 from nodes.reference.environment import SECOND
+from nodes.reference.protections import Protections
 from reports.protections import HEALTHY as HEALTHY_NAME
 from reports.protections import Row, Try, catch_json, catch_page
 
@@ -63,8 +64,15 @@ class Wanted:
 
     @property
     def key(self) -> str:
-        about = json.dumps([self.name, asdict(self.plan)], sort_keys=True, default=repr)
+        about = json.dumps([self.name, asdict(self.plan)], sort_keys=True, default=_plain)
         return hashlib.sha256(f"{_sources()}\0{about}".encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    """What JSON does not know of a plan: which protections are off, and which script is played."""
+    if isinstance(value, Protections):
+        return sorted(one.value for one in value.off)
+    return getattr(value, "__qualname__", None) or repr(value)
 
 
 @cache
