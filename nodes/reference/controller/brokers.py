@@ -37,7 +37,8 @@ from nodes.reference.protections import Protection
 
 
 def register(draft: Draft, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-    """KIP-631, Broker ID Conflicts: a new process wins. One that asks again keeps its epoch, one that has lost its id stays out."""
+    """KIP-631, Broker ID Conflicts: a new process wins. One that asks again keeps its epoch; one that has lost
+    its id stays out while the other one lives."""
     sessions, now = draft.moment.sessions, draft.moment.now
     if request.cluster_id != draft.moment.settings.cluster_id:
         return BrokerRegistrationResponse(error=ErrorCode.inconsistent_cluster_id)
@@ -46,7 +47,7 @@ def register(draft: Draft, request: BrokerRegistrationRequest) -> BrokerRegistra
         return BrokerRegistrationResponse(error=OK, broker_epoch=known.epoch)
     if not _supports_levels(draft, request.features):
         return BrokerRegistrationResponse(error=ErrorCode.unsupported_version)
-    if sessions.superseded(request.broker_id, request.incarnation_id):
+    if sessions.superseded(request.broker_id, request.incarnation_id, now):
         return BrokerRegistrationResponse(error=ErrorCode.duplicate_broker_registration)
     if known is not None:
         if not draft.moment.protections.on(Protection.ID_CONFLICT_RESOLVED):

@@ -27,7 +27,7 @@ The contract, for a broker:
 - A broker registers with a new `incarnation_id` in each of its lives, and gets the offset of its registration as its epoch. It may leave
   the FENCED state when a heartbeat's answer says ACTIVE, and it must go back when one says FENCED, when its lease ends, or at
   STALE_BROKER_EPOCH (another process has its id) and BROKER_ID_NOT_REGISTERED; after those two it has to register again. A
-  process that has lost its id to another one is refused with DUPLICATE_BROKER_REGISTRATION as long as the controller remembers it.
+  process that has lost its id to another one is refused with DUPLICATE_BROKER_REGISTRATION until that one has been silent for a session.
 - Lease times are milliseconds of the broker's own monotonic clock: it says when the heartbeat was sent, it is told when the lease ends.
 """
 

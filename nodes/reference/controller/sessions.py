@@ -66,9 +66,11 @@ class Sessions:
     def supersede(self, broker: int, incarnation_id: UUID) -> None:
         self._superseded[broker].add(incarnation_id)
 
-    def superseded(self, broker: int, incarnation_id: UUID) -> bool:
-        """Has this process lost its id to another one?"""
-        return incarnation_id in self._superseded[broker]
+    def superseded(self, broker: int, incarnation_id: UUID, now: int) -> bool:
+        """Has this process lost its id to one that is still there? (A late message of a dead one must not keep others out for ever.)"""
+        session = self._sessions.get(broker)
+        alive = session is not None and now < session.last_contact + self._timeout
+        return alive and incarnation_id in self._superseded[broker]
 
     def _deadline(self, broker: int, now: int) -> int:
         if broker not in self._sessions:

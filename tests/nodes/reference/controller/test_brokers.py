@@ -140,6 +140,10 @@ def test_a_new_process_wins_and_the_old_one_is_told() -> None:
     assert stage.beat(1, epoch=old).error is ErrorCode.stale_broker_epoch
     assert stage.register(1).error is ErrorCode.duplicate_broker_registration
     assert stage.beat(1).next_state is ACTIVE
+    stage.pass_time(SESSION - 1)
+    assert stage.register(1).error is ErrorCode.duplicate_broker_registration
+    stage.pass_time(2)
+    assert stage.register(1).error is OK, "the other one is gone"
 
 
 def test_the_same_process_keeps_its_epoch() -> None:

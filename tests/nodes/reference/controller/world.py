@@ -10,7 +10,7 @@ and everyone has the judge's state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -318,9 +318,17 @@ class Cluster:
         return self.judge.violations + self.invariants.violations + stopped
 
 
-def run(seed: int, protections: Protections = ALL_ON, *, duration: int = 5 * SECOND, record: bool = False) -> Outcome:
-    """One life of a cluster. Ends at the first violation."""
+def run(
+    seed: int,
+    protections: Protections = ALL_ON,
+    *,
+    duration: int = 5 * SECOND,
+    record: bool = False,
+    translate: Callable[[object], object] = lambda message: message,
+) -> Outcome:
+    """One life of a cluster. Ends at the first violation. translate: what the network makes of each message."""
     cluster = Cluster(seed, protections, record=record)
+    cluster.world.network.translate = translate
     world, random = cluster.world, cluster.world.random("schedule")
     faults = Scenario(voters=CONTROLLERS, observers=BROKERS, duration=duration, mix=FAULTS)
     for fault in schedule(faults, random):
@@ -328,7 +336,11 @@ def run(seed: int, protections: Protections = ALL_ON, *, duration: int = 5 * SEC
     world.run_for(SECOND + duration, stop=cluster.broken)
     if not cluster.broken():
         cluster.heal()
-        world.run_for(5 * SECOND, stop=cluster.broken)
+        world.run_for(3 * SECOND, stop=cluster.broken)
+        for _ in range(40):  # an active controller that has just resigned for its snapshot is no fault
+            if cluster.broken() or not _unsettled(cluster):
+                break
+            world.run_for(SECOND // 10, stop=cluster.broken)
     violations = cluster.violations() or _unsettled(cluster)
     outcome = Outcome(
         violations,
