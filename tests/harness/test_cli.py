@@ -46,6 +46,7 @@ def test_bad_input_is_told_with_its_exit_code(arguments: tuple[str, ...], code: 
         "export",
         "runs",
         "wire",
+        "node",
         "doctor",
         "heal",
         "kafka versions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
@@ -36,9 +37,13 @@ SESSION = 3 * SECOND
 class SimulatedCluster:
     """One topic with one partition on all three brokers."""
 
-    def __init__(self, seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False) -> None:
+    def __init__(
+        self, seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False, flush: bool = False
+    ) -> None:
+        """flush: every append is on the medium before it is acknowledged (log.flush.interval.messages=1)."""
         self.world = World(seed, record=record)
         self.protections = protections
+        self.flush = flush
         self.controllers: dict[int, ControllerNode] = {}
         self.brokers: dict[int, Broker] = {}
         self.acknowledged: dict[int, bytes] = {}  # offset -> value
@@ -70,6 +75,7 @@ class SimulatedCluster:
                 controllers=CONTROLLERS,
                 replica_lag_time_max_ms=2_000,
                 broker_heartbeat_interval_ms=500,
+                log_flush_interval_messages=1 if self.flush else None,
                 offsets_topic_num_partitions=2,
                 transaction_state_log_num_partitions=2,
             )
@@ -139,6 +145,14 @@ class SimulatedCluster:
 
         self.world.start(self.client, program)
         self.until(lambda: self.client.process is None, seconds)
+
+    async def write_until(self, environment: Environment, stop: Callable[[], bool]) -> None:
+        """A record every 50 ms, each until it is acknowledged."""
+        number = 0
+        while not stop():
+            await self._write(environment, b"%d" % number, -1, None)
+            number += 1
+            await environment.clock.sleep_until(environment.clock.now() + 50 * MILLISECOND)
 
     async def _write(self, environment: Environment, value: bytes, acks: int, to: int | None) -> None:
         clock = environment.clock
