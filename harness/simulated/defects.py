@@ -11,8 +11,9 @@ from typing import Final
 
 from harness.simulated.chaos import Mix
 from harness.simulated.cluster import Shape, Topic
+from harness.simulated.producer import ProducerSettings
 from harness.simulated.run import Plan
-from harness.simulated.scripts import Script, stale_alter_partition
+from harness.simulated.scripts import Script, leaders_die_in_turn, stale_alter_partition
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection, Protections
 
@@ -35,20 +36,16 @@ ANYTHING: Final = Mix(
     }
 )
 KILLS: Final = Mix(weights={"kill": 3, "pause": 1}, every=1200 * MILLISECOND, longest=2500 * MILLISECOND)
-TWO_KILLS: Final = replace(KILLS, weights={"kill": 1}, together=2, every=800 * MILLISECOND)
-CUTS: Final = Mix(weights={"isolate": 2, "cut-from-controllers": 2}, shortest=2 * SECOND, longest=6 * SECOND)
-POWER: Final = Mix(weights={"power-loss": 2, "all-power-loss": 2}, every=2 * SECOND)
-CONTROLLERS: Final = Mix(
-    weights={
-        "kill-controller": 2,
-        "isolate-controller": 3,
-        "pause-controller": 2,
-        "power-loss-controller": 2,
-        "kill": 2,
-    },
-    every=700 * MILLISECOND,
-    longest=2 * SECOND,
+LEADERS_ALONE: Final = Mix(
+    weights={"cut-from-brokers": 3, "isolate": 1}, every=SECOND, shortest=SECOND, longest=3 * SECOND
 )
+LOST_ANSWERS: Final = Mix(weights={"loss": 4, "kill": 3}, every=600 * MILLISECOND, longest=1500 * MILLISECOND)
+TWO_KILLS: Final = Mix(
+    weights={"kill": 1}, together=3, every=600 * MILLISECOND, shortest=1500 * MILLISECOND, longest=4 * SECOND
+)
+CUTS: Final = Mix(weights={"cut-from-controllers": 1}, every=SECOND, shortest=3 * SECOND, longest=6 * SECOND)
+POWER: Final = Mix(weights={"power-loss": 2, "all-power-loss": 2}, every=2 * SECOND)
+COORDINATORS: Final = Mix(weights={"kill": 3, "pause": 1, "isolate": 1}, every=SECOND, longest=3 * SECOND)
 SAFE_TOPIC: Final = Topic(config={"min.insync.replicas": "2"})
 
 
@@ -81,13 +78,39 @@ def scripted(script: Script) -> Plan:
     return Plan(script=script, shape=shape, duration=25 * SECOND)
 
 
-HEALTHY: Final = (Plan(name="healthy-log", mix=ANYTHING, shape=Shape(topics=(SAFE_TOPIC,))),)
+def transactions(mix: Mix) -> Plan:
+    return Plan(mix=mix, workload="transactions", shape=Shape(topics=(SAFE_TOPIC,)))
+
+
+HEALTHY: Final = (
+    replace(log(ANYTHING), name="healthy-log"),
+    replace(transactions(ANYTHING), name="healthy-transactions"),
+)
+
+QUICK: Final = ProducerSettings(pause=15 * MILLISECOND)
 
 DEFECTS: Final = (
-    Defect(protection=Protection.REPLICATE_BEFORE_ACKNOWLEDGE, anomaly="lost-write", plan=log(KILLS)),
+    Defect(
+        protection=Protection.REPLICATE_BEFORE_ACKNOWLEDGE,
+        anomaly="lost-write",
+        plan=replace(log(LEADERS_ALONE), producer=QUICK),
+    ),
     Defect(protection=Protection.APPEND_BEFORE_ACKNOWLEDGE, anomaly="lost-write", plan=log(KILLS)),
-    Defect(protection=Protection.TRUNCATE_BY_EPOCH, anomaly="lost-write", plan=log(KILLS)),
-    Defect(protection=Protection.SEQUENCES_AFTER_FAILOVER, anomaly="duplicate", plan=log(KILLS)),
+    Defect(
+        protection=Protection.TRUNCATE_BY_EPOCH,
+        anomaly="lost-write",
+        plan=replace(log(KILLS, Topic(partitions=1)), script=leaders_die_in_turn, producer=QUICK),
+    ),
+    Defect(
+        protection=Protection.END_OFFSET_AFTER_EPOCH_START,
+        anomaly="stale-end-offset",
+        plan=replace(log(KILLS), producer=QUICK),
+    ),
+    Defect(
+        protection=Protection.SEQUENCES_AFTER_FAILOVER,
+        anomaly="duplicate",
+        plan=replace(log(LOST_ANSWERS), producer=QUICK),
+    ),
     Defect(protection=Protection.UNCLEAN_ELECTION_DISABLED, anomaly="lost-write", plan=log(TWO_KILLS, Topic())),
     Defect(protection=Protection.FSYNC_ON_PRODUCE, anomaly="lost-write", plan=log(POWER, SAFE_TOPIC, flush_messages=1)),
     Defect(
@@ -95,12 +118,13 @@ DEFECTS: Final = (
         anomaly="unavailable",
         plan=log(replace(KILLS, shortest=8 * SECOND, longest=10 * SECOND), checks={"unavailable_bound": 6.0}),
     ),
-    Defect(protection=Protection.BROKER_SELF_FENCING, anomaly="nonlinearizable-log", plan=log(CUTS)),
+    Defect(protection=Protection.BROKER_SELF_FENCING, anomaly="stale-end-offset", plan=log(CUTS)),
     Defect(
-        protection=Protection.BROKER_EPOCH_AT_CONTROLLER,
-        anomaly="lost-write",
-        plan=scripted(stale_alter_partition),
+        protection=Protection.BROKER_EPOCH_AT_CONTROLLER, anomaly="lost-write", plan=scripted(stale_alter_partition)
     ),
-    Defect(protection=Protection.COMMIT_IN_OWN_EPOCH, anomaly="lost-write", plan=log(CONTROLLERS)),
+    Defect(protection=Protection.STABLE_OFFSET, anomaly="aborted-read", plan=transactions(KILLS)),
+    Defect(protection=Protection.MARKERS_TO_ALL_PARTITIONS, anomaly="hanging-transaction", plan=transactions(KILLS)),
+    Defect(protection=Protection.DECISION_BEFORE_MARKERS, anomaly="torn-transaction", plan=transactions(COORDINATORS)),
+    Defect(protection=Protection.PRODUCER_EPOCH_AT_COORDINATOR, anomaly="aborted-read", plan=transactions(KILLS)),
 )
 ELSEWHERE: Final[Mapping[Protection, str]] = {}

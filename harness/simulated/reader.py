@@ -26,6 +26,7 @@ from workloads.op import OpKind, Outcome, Phase
 LATEST, EARLIEST = -1, -2
 _CONSUMER: Final = BrokerId(i32(-1))
 _AGAIN: Final = 100 * MILLISECOND
+_ASKS: Final = 0.3  # how often a poll is followed by the question where the log ends
 
 
 @dataclass
@@ -49,12 +50,32 @@ class Reader:
         while self._client.now < until:
             for place in self._places:
                 await self._poll(place, until)
+                if self._client.environment.random.random() < _ASKS:
+                    await self._ask_end(place, until)
             await self._client.pause()
 
     async def drain(self, until: int) -> None:
         """The final read of every partition, one after the other; what cannot be read in time is recorded as such."""
         for place in self._places:
             await self._drain(place, until)
+
+    async def _ask_end(self, place: Place, until: int) -> None:
+        """Of the leader that this client knows: what it says has to be no less than what was acknowledged before."""
+        leader = await self._client.leader(place.topic, place.partition, deadline=until)
+        if leader is None:
+            return
+        op = self._invoke(OpKind.BOUNDS, place)
+        try:
+            answer = _listed(await self._client.ask(leader, self._listing(place, LATEST, committed=False)))
+        except Disconnected:
+            self._rows.complete(op, Outcome.FAIL, error="_TRANSPORT")
+            return
+        if answer.error_code is not ErrorCode.none:
+            self._rows.complete(op, Outcome.FAIL, error=answer.error_code.name.upper())
+            return
+        self._rows.complete(op, Outcome.OK, broker=leader)
+        end = int(answer.offset)
+        self._rows.span(op, topic=place.topic, partition=place.partition, log_start=0, log_end=end, read_to=None)
 
     async def _drain(self, place: Place, until: int) -> None:
         log_start: int | None = None
@@ -124,26 +145,28 @@ class Reader:
 
     async def _list(self, place: Place, timestamp: int, until: int, *, committed: bool) -> int | None:
         """One offset; None: nobody said before the time was up."""
-        asked = ListOffsetsPartition(
-            partition_index=i32(place.partition), current_leader_epoch=i32(-1), timestamp=i64(timestamp)
-        )
-        request = ListOffsetsRequest(
-            replica_id=_CONSUMER,
-            isolation_level=i8(1 if committed else 0),
-            topics=(ListOffsetsTopic(name=TopicName(place.topic), partitions=(asked,)),),
-        )
+        request = self._listing(place, timestamp, committed=committed)
         while (leader := await self._client.leader(place.topic, place.partition, deadline=until)) is not None:
             try:
-                response = await self._client.ask(leader, request)
+                answer = _listed(await self._client.ask(leader, request))
             except Disconnected:
                 self._client.forget_leader(place.topic, place.partition)
                 continue
-            ((answer,),) = (topic.partitions for topic in response.topics)
             if answer.error_code is ErrorCode.none:
                 return int(answer.offset)
             self._client.forget_leader(place.topic, place.partition)
             await self._client.pause()
         return None
+
+    def _listing(self, place: Place, timestamp: int, *, committed: bool) -> ListOffsetsRequest:
+        asked = ListOffsetsPartition(
+            partition_index=i32(place.partition), current_leader_epoch=i32(-1), timestamp=i64(timestamp)
+        )
+        return ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=i8(1 if committed else 0),
+            topics=(ListOffsetsTopic(name=TopicName(place.topic), partitions=(asked,)),),
+        )
 
     def _invoke(self, kind: OpKind, place: Place | None) -> int:
         return self._rows.invoke(
@@ -181,5 +204,11 @@ class Reader:
 
 def _only(response: Any) -> Any:
     (topic,) = response.responses
+    (partition,) = topic.partitions
+    return partition
+
+
+def _listed(response: Any) -> Any:
+    (topic,) = response.topics
     (partition,) = topic.partitions
     return partition

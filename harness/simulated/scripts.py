@@ -115,6 +115,26 @@ async def stale_alter_partition(on: Stage) -> None:
     on.start(leader)
 
 
+async def leaders_die_in_turn(on: Stage) -> None:
+    """Again and again: the leader dies, and the next one as soon as it leads."""
+    while True:
+        await on.until(lambda: len(on.isr()) == len(on.cluster.broker_names))
+        await on.wait(SECOND // 2)
+        first = on.leader()
+        if first is None:
+            continue
+        on.kill(first)
+        await on.until(lambda: on.leader() not in (first, None))
+        second = on.leader()
+        assert second is not None
+        await on.wait(5 * MILLISECOND)  # its epoch reaches the last follower
+        on.kill(second)
+        await on.until(lambda: on.leader() not in (first, second, None))
+        await on.wait(SECOND // 2)
+        on.start(second)
+        on.start(first)
+
+
 async def _two(on: Stage) -> tuple[str, str]:
     """The leader, and a follower that is down and out of the ISR."""
     await on.wait(SECOND)

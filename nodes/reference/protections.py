@@ -209,6 +209,11 @@ class Protection(enum.Enum):
         "KIP-98, WriteTxnMarkerRequest",
         "the marker to one partition is lost: its part of the transaction shares the fate of the next one, or hides all that follows",
     )
+    TRANSACTION_VERIFIED = (
+        "transaction-verified",
+        "KIP-890, part 1",
+        "a late record of a transaction that has ended opens one that nobody ends: it hides what follows, or the next one decides on it",
+    )
     COORDINATOR_EPOCH_FENCED = (
         "coordinator-epoch-fenced",
         "KIP-98, WriteTxnMarkerRequest",

@@ -36,6 +36,7 @@ from nodes.reference.broker.services import BrokerServices
 from nodes.reference.broker.serving import Serving
 from nodes.reference.broker.settings import BrokerSettings
 from nodes.reference.coordinator.shell import Coordinators
+from nodes.reference.coordinator.verification import Verification
 from nodes.reference.environment import MILLISECOND, Address, Environment, Listening
 from nodes.reference.metadata.features import LATEST, METADATA_VERSION, OLDEST
 from nodes.reference.protections import ALL_ON, Protections
@@ -84,6 +85,7 @@ class Broker:
         self._environment = environment
         self._clock = environment.clock
         self._follow = follow
+        self._protections = protections
         self.settings = settings
         self.metadata = Metadata()
         self.lifecycle = Lifecycle(protections)
@@ -191,7 +193,13 @@ class Broker:
     def _add_handlers(self, serving: Serving, administration: Administration) -> None:
         offsets, configurations = OffsetHandlers(serving), ConfigurationHandlers(serving)
         view = ClusterViewHandlers(serving, administration.auto_create)
-        self.handlers.add(Api.PRODUCE, 3, 9, ProduceHandler(serving), advertised_from=0)
+        verification = Verification(
+            self.services,
+            self._clock,
+            self._protections,
+            enabled=self.settings.transaction_partition_verification_enable,
+        )
+        self.handlers.add(Api.PRODUCE, 3, 9, ProduceHandler(serving, verification), advertised_from=0)
         self.handlers.add(Api.FETCH, 4, 15, FetchHandler(serving))
         self.handlers.add(Api.LIST_OFFSETS, 1, 7, offsets.list_offsets)
         self.handlers.add(Api.OFFSET_FOR_LEADER_EPOCH, 2, 4, offsets.offset_for_leader_epoch)

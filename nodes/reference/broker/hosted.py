@@ -16,7 +16,7 @@ class Hosted:
         self.id = id
         self.topic = topic
         self.partition = partition
-        self.followers: dict[Waiter, None] = {}  # in the order of their coming, or no run could be repeated
+        self.followers: dict[Waiter, None] = {}  # a set in a fixed order, so that the same seed gives the same history
         self.consumers: dict[Waiter, None] = {}
         self.fetch_after = 0  # ns: a follower that was refused tries again then
         self.checkpointed = -1  # high watermark in the checkpoint
@@ -39,13 +39,13 @@ class Waiter:
 
     def __init__(self, hosted: Iterable[Hosted], *, follower: bool) -> None:
         self.event = asyncio.Event()
-        self._waiting = [each.followers if follower else each.consumers for each in hosted]
+        self._sets = [each.followers if follower else each.consumers for each in hosted]
 
     def __enter__(self) -> Waiter:
-        for waiting in self._waiting:
+        for waiting in self._sets:
             waiting[self] = None
         return self
 
     def __exit__(self, *_: object) -> None:
-        for waiting in self._waiting:
+        for waiting in self._sets:
             waiting.pop(self, None)

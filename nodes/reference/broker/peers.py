@@ -15,36 +15,49 @@ def address_of(broker: Broker | None) -> Address | None:
 
 
 class Peers:
-    """One connection to each, for one purpose: what waits behind a long poll should have another."""
+    """One connection to each for each kind of request: none waits behind a long poll, or behind markers that wait for followers."""
 
     def __init__(self, environment: Environment, metadata: Metadata, client_id: str) -> None:
         self._network = environment.network
         self._metadata = metadata
         self._client_id = client_id
-        self._connections: dict[int, tuple[Address, Connection]] = {}
+        self._connections: dict[tuple[int, type], tuple[Address, Connection]] = {}
 
     async def ask(self, broker: int, request: object, *, deadline: int) -> Any:
         """kio's response. Disconnected if there is none."""
-        connection = await self._connect(broker, deadline)
+        connection = await self._connect(broker, type(request), deadline)
         return await connection.ask(request, deadline=deadline)
 
     def drop(self, broker: int) -> None:
         """Whatever is asked there gets no answer any more."""
-        _, connection = self._connections.pop(broker, (None, None))
+        for key in [key for key in self._connections if key[0] == broker]:
+            self._drop(*key)
+
+    def close(self) -> None:
+        for key in tuple(self._connections):
+            self._drop(*key)
+
+    def _drop(self, broker: int, kind: type) -> None:
+        _, connection = self._connections.pop((broker, kind), (None, None))
         if connection is not None:
             connection.close()
 
-    def close(self) -> None:
-        for broker in tuple(self._connections):
-            self.drop(broker)
-
-    async def _connect(self, broker: int, deadline: int) -> Connection:
+    async def _connect(self, broker: int, kind: type, deadline: int) -> Connection:
         address = address_of(self._metadata.image.brokers.get(broker))
         if address is None:
             raise Disconnected(f"broker {broker} is not registered")
-        there, connection = self._connections.get(broker, (None, None))
-        if connection is None or connection.closed or there != address:
-            self.drop(broker)
-            connection = await self._network.connect(address, client_id=self._client_id, deadline=deadline)
-            self._connections[broker] = address, connection
-        return connection
+        connection = self._open(broker, kind, address)
+        if connection is not None:
+            return connection
+        made = await self._network.connect(address, client_id=self._client_id, deadline=deadline)
+        connection = self._open(broker, kind, address)
+        if connection is not None:  # somebody else was quicker
+            made.close()
+            return connection
+        self._drop(broker, kind)
+        self._connections[broker, kind] = address, made
+        return made
+
+    def _open(self, broker: int, kind: type, address: Address) -> Connection | None:
+        there, connection = self._connections.get((broker, kind), (None, None))
+        return connection if connection is not None and not connection.closed and there == address else None

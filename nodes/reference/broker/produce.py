@@ -8,6 +8,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.broker.serving import Serving
+from nodes.reference.coordinator.verification import Verification
 from nodes.reference.environment import MILLISECOND, Caller, Refused
 from nodes.reference.partition.effects import ProduceAnswered
 from nodes.reference.partition.requests import Acks
@@ -15,14 +16,18 @@ from nodes.reference.server.schema import NO_TIME, fitted, in_milliseconds, resp
 
 
 class ProduceHandler:
-    def __init__(self, serving: Serving) -> None:
+    """verification: of what is written in transactions (KIP-890)."""
+
+    def __init__(self, serving: Serving, verification: Verification) -> None:
         self._serving = serving
+        self._verification = verification
 
     async def __call__(self, caller: Caller, request: Any) -> object | None:
         """acks=0 gets no answer; where there would have been an error, the connection ends, so that the producer learns of it."""
         deadline = self._serving.clock.now() + in_milliseconds(request.timeout) * MILLISECOND
+        id = request.transactional_id
         asked = [
-            (topic.name, partition.index, partition.records)
+            (topic.name, partition.index, partition.records, id)
             for topic in request.topic_data
             for partition in topic.partition_data
         ]
@@ -36,10 +41,17 @@ class ProduceHandler:
             return None
         return self._response(request, answers)
 
-    async def _append(self, topic: str, index: int, content: bytes | None, acks: int, deadline: int) -> ProduceAnswered:
+    async def _append(
+        self, topic: str, index: int, content: bytes | None, transactional_id: str | None, acks: int, deadline: int
+    ) -> ProduceAnswered:
         hosted = self._serving.client_partition(topic, index)
         if isinstance(hosted, ErrorCode):
             return ProduceAnswered(0, hosted)
+        if transactional_id is not None:
+            log = hosted.partition.local.log
+            error = await self._verification.check(log, content or b"", transactional_id, topic, index)
+            if error is not ErrorCode.none:
+                return ProduceAnswered(0, error)
         return await self._serving.replicas.produce(hosted, content or b"", acks=acks, deadline=deadline)
 
     def _response(self, request: Any, answers: list[ProduceAnswered]) -> object:

@@ -44,6 +44,7 @@ class BrokerSettings:
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
+    transaction_partition_verification_enable: bool = True
     coordinators: CoordinatorSettings = field(default_factory=CoordinatorSettings)
 
     def log(self, configured: Mapping[str, str]) -> LogSettings:

@@ -143,7 +143,13 @@ class Shard(Generic[C]):
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("%s fails", self.name, exc_info=task.exception())
+            self.state = ErrorCode.coordinator_not_available
 
     async def _write(self, write: Write) -> None:
         """Tasks begin in the order in which they were made, and partitions answer in the order of their offsets."""

@@ -77,7 +77,7 @@ class Coordinators:
         handlers.add(Api.OFFSET_DELETE, 0, 0, offsets.offset_delete)
         handlers.add(Api.TXN_OFFSET_COMMIT, 0, 3, offsets.txn_offset_commit)
         handlers.add(Api.INIT_PRODUCER_ID, 0, 4, transactions.init_producer_id)
-        handlers.add(Api.ADD_PARTITIONS_TO_TXN, 0, 3, transactions.add_partitions_to_txn)
+        handlers.add(Api.ADD_PARTITIONS_TO_TXN, 0, 4, transactions.add_partitions_to_txn)
         handlers.add(Api.ADD_OFFSETS_TO_TXN, 0, 3, transactions.add_offsets_to_txn)
         handlers.add(Api.END_TXN, 0, 3, transactions.end_txn)
         handlers.add(Api.DESCRIBE_TRANSACTIONS, 0, 0, transactions.describe_transactions)

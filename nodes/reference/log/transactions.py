@@ -54,6 +54,9 @@ class Transactions:
         self._ended = list(snapshot.ended)
         del self._aborted[snapshot.aborted :]
 
+    def is_open(self, producer_id: int) -> bool:
+        return producer_id in self._open
+
     def check(self, header: BatchHeader) -> None:
         """A producer with an open transaction writes inside it. BatchRefused(INVALID_TXN_STATE) otherwise."""
         if header.producer_id in self._open and not header.transactional:

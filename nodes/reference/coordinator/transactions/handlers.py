@@ -86,45 +86,55 @@ class TransactionHandlers:
         )
 
     async def add_partitions_to_txn(self, caller: Caller, request: Any) -> object:
-        """Versions 0 to 3; all or none are added."""
+        """Versions 0 to 3 are clients', 4 is brokers' (KIP-890): several transactions, and perhaps only to be looked at."""
+        reply = response_module(request)
+        if hasattr(request, "transactions"):
+            results = []
+            for asked in request.transactions:
+                errors = await self._add(request, _producer(asked), asked.topics, verify_only=asked.verify_only)
+                results.append(
+                    reply.AddPartitionsToTxnResult(
+                        transactional_id=asked.transactional_id, topic_results=_added(reply, asked.topics, errors)
+                    )
+                )
+            return reply.AddPartitionsToTxnResponse(
+                throttle_time=NO_TIME, error_code=ErrorCode.none, results_by_transaction=tuple(results)
+            )
+        producer = Producer(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+        )
         topics = request.v3_and_below_topics
+        return fitted(
+            reply.AddPartitionsToTxnResponse,
+            throttle_time=NO_TIME,
+            results_by_topic_v3_and_below=_added(reply, topics, await self._add(request, producer, topics)),
+        )
+
+    async def _add(
+        self, request: Any, producer: Producer, topics: Iterable[Any], *, verify_only: bool = False
+    ) -> Marked:
+        """All or none are added."""
         partitions = {TopicPartition(topic.name, index) for topic in topics for index in topic.partitions}
         unknown = {partition for partition in partitions if not self._exists(partition)}
         if unknown:
-            errors = {
+            return {
                 partition: ErrorCode.unknown_topic_or_partition
                 if partition in unknown
                 else ErrorCode.operation_not_attempted
                 for partition in partitions
             }
-        else:
-            producer = Producer(
-                transactional_id=request.v3_and_below_transactional_id,
-                producer_id=request.v3_and_below_producer_id,
-                producer_epoch=request.v3_and_below_producer_epoch,
-            )
-            error = await self._shards.ask(
-                producer.transactional_id,
-                lambda core, ticket, now: core.add_partitions(ticket, producer, partitions, now),
-            )
-            errors = dict.fromkeys(partitions, _known_to(request, error))
-        reply = response_module(request)
-        return fitted(
-            reply.AddPartitionsToTxnResponse,
-            throttle_time=NO_TIME,
-            results_by_topic_v3_and_below=tuple(
-                reply.AddPartitionsToTxnTopicResult(
-                    name=topic.name,
-                    results_by_partition=tuple(
-                        reply.AddPartitionsToTxnPartitionResult(
-                            partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
-                        )
-                        for index in topic.partitions
-                    ),
-                )
-                for topic in topics
-            ),
+        if verify_only:
+            shard = self._shards.find(producer.transactional_id)
+            if isinstance(shard, Shard):
+                return shard.core.verify(producer, partitions)
+            return dict.fromkeys(partitions, shard)
+        error = await self._shards.ask(
+            producer.transactional_id,
+            lambda core, ticket, now: core.add_partitions(ticket, producer, partitions, now),
         )
+        return dict.fromkeys(partitions, _known_to(request, error))
 
     async def add_offsets_to_txn(self, caller: Caller, request: Any) -> object:
         """The partition that will have the group's offsets becomes part of the transaction."""
@@ -245,6 +255,21 @@ def _producer(request: Any) -> Producer:
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
+    )
+
+
+def _added(reply: Any, topics: Iterable[Any], errors: Marked) -> tuple[Any, ...]:
+    return tuple(
+        reply.AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                reply.AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
     )
 
 

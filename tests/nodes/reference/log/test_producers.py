@@ -166,3 +166,25 @@ def test_a_transaction_that_wrote_nothing_here_leaves_nothing() -> None:
     assert log.aborted_between(0, 9) == []
     log.advance_high_watermark(1)
     assert log.last_stable_offset == 1
+
+
+def test_without_fencing_a_former_coordinator_ends_a_transaction() -> None:
+    log = opened(Protections([Protection.COORDINATOR_EPOCH_FENCED]))
+    send(log, 0, epoch=2, transactional=True)
+    end(log, Marker.COMMIT, epoch=2, coordinator=5)
+    send(log, 1, epoch=2, transactional=True)
+    end(log, Marker.ABORT, epoch=2, coordinator=4)
+    assert log.aborted_between(0, log.log_end_offset)
+    assert log.producers.get(7).coordinator_epoch == 5
+
+
+def test_a_coordinator_writes_for_a_producer_without_its_sequences() -> None:
+    """Kafka's AppendOrigin.COORDINATOR: TxnOffsetCommit, again and again with sequence 0. A zombie is refused all the same."""
+    log = opened()
+    batch = produced(b"x", producer=7, epoch=1, sequence=0, transactional=True)
+    first, second = (log.append_as_leader(batch, leader_epoch=0, now=0, in_sequence=False) for _ in range(2))
+    assert (first, second) == (Appended(0, 0), Appended(1, 1))
+    old = produced(b"x", producer=7, epoch=0, sequence=0, transactional=True)
+    with pytest.raises(BatchRefused) as refused:
+        log.append_as_leader(old, leader_epoch=0, now=0, in_sequence=False)
+    assert refused.value.error is ErrorCode.invalid_producer_epoch
