@@ -36,9 +36,7 @@ ANYTHING: Final = Mix(
     }
 )
 KILLS: Final = Mix(weights={"kill": 3, "pause": 1}, every=1200 * MILLISECOND, longest=2500 * MILLISECOND)
-LEADERS_ALONE: Final = Mix(
-    weights={"cut-from-brokers": 3, "isolate": 1}, every=SECOND, shortest=SECOND, longest=3 * SECOND
-)
+LAG_AND_KILLS: Final = Mix(weights={"slow": 3, "kill": 4}, every=600 * MILLISECOND, longest=2 * SECOND)
 LOST_ANSWERS: Final = Mix(weights={"loss": 4, "kill": 3}, every=600 * MILLISECOND, longest=1500 * MILLISECOND)
 TWO_KILLS: Final = Mix(
     weights={"kill": 1}, together=3, every=600 * MILLISECOND, shortest=1500 * MILLISECOND, longest=4 * SECOND
@@ -87,13 +85,16 @@ HEALTHY: Final = (
     replace(transactions(ANYTHING), name="healthy-transactions"),
 )
 
+FRESH: Final = {
+    "enabled": ["lost-write", "duplicate", "inconsistent-offset", "nonlinearizable-log", "stale-end-offset"]
+}
 QUICK: Final = ProducerSettings(pause=15 * MILLISECOND)
 
 DEFECTS: Final = (
     Defect(
         protection=Protection.REPLICATE_BEFORE_ACKNOWLEDGE,
         anomaly="lost-write",
-        plan=replace(log(LEADERS_ALONE), producer=QUICK),
+        plan=replace(log(LAG_AND_KILLS), producer=QUICK),
     ),
     Defect(protection=Protection.APPEND_BEFORE_ACKNOWLEDGE, anomaly="lost-write", plan=log(KILLS)),
     Defect(
@@ -104,7 +105,7 @@ DEFECTS: Final = (
     Defect(
         protection=Protection.END_OFFSET_AFTER_EPOCH_START,
         anomaly="stale-end-offset",
-        plan=replace(log(KILLS), producer=QUICK),
+        plan=replace(log(KILLS, checks=FRESH), producer=QUICK),
     ),
     Defect(
         protection=Protection.SEQUENCES_AFTER_FAILOVER,
@@ -118,7 +119,7 @@ DEFECTS: Final = (
         anomaly="unavailable",
         plan=log(replace(KILLS, shortest=8 * SECOND, longest=10 * SECOND), checks={"unavailable_bound": 6.0}),
     ),
-    Defect(protection=Protection.BROKER_SELF_FENCING, anomaly="stale-end-offset", plan=log(CUTS)),
+    Defect(protection=Protection.BROKER_SELF_FENCING, anomaly="stale-end-offset", plan=log(CUTS, checks=FRESH)),
     Defect(
         protection=Protection.BROKER_EPOCH_AT_CONTROLLER, anomaly="lost-write", plan=scripted(stale_alter_partition)
     ),

@@ -120,19 +120,16 @@ async def leaders_die_in_turn(on: Stage) -> None:
     while True:
         await on.until(lambda: len(on.isr()) == len(on.cluster.broker_names))
         await on.wait(SECOND // 2)
-        first = on.leader()
-        if first is None:
-            continue
-        on.kill(first)
-        await on.until(lambda: on.leader() not in (first, None))
-        second = on.leader()
-        assert second is not None
-        await on.wait(5 * MILLISECOND)  # its epoch reaches the last follower
-        on.kill(second)
-        await on.until(lambda: on.leader() not in (first, second, None))
+        dead: list[str] = []
+        for _ in range(2):
+            await on.until(lambda gone=dead: on.leader() not in (*gone, None))  # type: ignore[misc]
+            dead.append(on.leader() or "")
+            await on.wait(5 * MILLISECOND)  # its epoch reaches the last follower
+            on.kill(dead[-1])
+        await on.until(lambda gone=dead: on.leader() not in (*gone, None))  # type: ignore[misc]
         await on.wait(SECOND // 2)
-        on.start(second)
-        on.start(first)
+        for name in dead:
+            on.start(name)
 
 
 async def _two(on: Stage) -> tuple[str, str]:
