@@ -117,6 +117,7 @@ install_locked() {
         "${install[@]}" --no-build-isolation --require-hashes -r "$requirements"
     step 'krash' "${install[@]}" --no-build-isolation -e .
     step "the judge's engines" "$python" -m harness.checker.ready
+    step "quick starts of the judge" "$python" -m harness.checker.archive
 }
 
 set_up() {

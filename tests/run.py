@@ -1,4 +1,5 @@
-"""./run-tests: runs tox environments, then says in a few lines what passed, what failed, and what was skipped and why.
+"""./run-tests: runs tox environments, two at a time where they do not disturb one another, then says in a few lines what passed, what
+failed, and what was skipped and why.
 
     ./run-tests                        all of tox.ini's env_list
     ./run-tests lint unit              these
@@ -6,6 +7,10 @@
 
 The exit code is tox's, but an environment that did not run at all is a failure too. Without names, what this account cannot do (ROOT_ONLY)
 is left out, and said and counted so. The last line is a count like pytest's own.
+
+Side by side go environments of which one leaves the other half of a small machine: unit tests beside those of Spark, and the races,
+which mostly wait for Kafka's own time limits, beside the other tests on Kafka. What the second of two says is shown when both have
+ended. `.venv/bin/tox run` runs one environment after the other.
 """
 
 from __future__ import annotations
@@ -15,8 +20,10 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +32,12 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".tox" / "results"
 ROOT_ONLY = {"docker": "entering the namespaces of containers needs root: sudo ./run-tests docker"}
+# Side by side, one phase after the other. Not beside docker: tests that look for what was left on the host.
+LANES = (
+    (("lint", "typing", "unit", "setup"), ("checker",)),
+    (("kafka",), ("races",)),
+    (("docker",), ("report",)),
+)
 OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 
@@ -44,18 +57,45 @@ class Environment:
     cases: tuple[Case, ...]
 
 
-def tox_command(arguments: Sequence[str]) -> list[str]:
-    """Names before the first flag are environments; flags go to tox, what follows -- to pytest."""
+def phases(wanted: Sequence[str]) -> list[list[list[str]]]:
+    """Phases one after the other, each with the lanes that run side by side; what has no place in LANES comes last, one by one."""
+    planned = [[[name for name in lane if name in wanted] for lane in phase] for phase in LANES]
+    placed = {name for phase in LANES for lane in phase for name in lane}
+    planned += [[[name]] for name in wanted if name not in placed]
+    return [lanes for phase in planned if (lanes := [lane for lane in phase if lane])]
+
+
+def tox_command(lane: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    """Flags of `arguments` go to tox, what follows -- to pytest."""
     ours, _, theirs = _split(arguments)
     flags = [argument for argument in ours if argument.startswith("-")]
-    chosen = ["-e", ",".join(_names(arguments))] if _names(arguments) else []
-    return [sys.executable, "-m", "tox", "run", *chosen, "--result-json", str(RESULTS / "tox.json"), *flags, *theirs]
+    told = str(RESULTS / f"tox-{lane[0]}.json")
+    return [sys.executable, "-m", "tox", "run", "-e", ",".join(lane), "--result-json", told, *flags, *theirs]
+
+
+def side_by_side(lanes: Sequence[Sequence[str]], arguments: Sequence[str]) -> int:
+    """Run lanes at the same time, the first one's output as it comes, the others' when all have ended. The worst exit code."""
+    logs = [RESULTS / f"{lane[0]}.log" for lane in lanes[1:]]
+    with ExitStack() as opened:
+        outputs = [None, *(opened.enter_context(log.open("wb")) for log in logs)]
+        running = [
+            subprocess.Popen(tox_command(lane, arguments), cwd=ROOT, stdout=said, stderr=said)
+            for lane, said in zip(lanes, outputs, strict=True)
+        ]
+        try:
+            return max([process.wait() for process in running])
+        finally:
+            for process in running:
+                process.wait()
+            for log in logs:
+                print(log.read_text(errors="replace"), flush=True)
 
 
 def read_results(results: Path, wanted: Sequence[str]) -> list[Environment]:
     """What tox and pytest wrote about the environments that should have run."""
-    told = results / "tox.json"
-    environments = json.loads(told.read_text())["testenvs"] if told.is_file() else {}
+    environments: dict[str, Any] = {}
+    for told in results.glob("tox-*.json"):
+        environments |= json.loads(told.read_text())["testenvs"]
     return [_environment(name, environments.get(name, {}), results / f"{name}.xml") for name in wanted]
 
 
@@ -64,8 +104,10 @@ def left_out(wanted: Sequence[str], *, root: bool) -> dict[str, str]:
     return {} if root else {name: reason for name, reason in ROOT_ONLY.items() if name in wanted}
 
 
-def summary(environments: Sequence[Environment], without: Mapping[str, str] | None = None) -> list[str]:
-    """Lines for people; `without`: environments that were left out, and why."""
+def summary(
+    environments: Sequence[Environment], without: Mapping[str, str] | None = None, *, seconds: float
+) -> list[str]:
+    """Lines for people; `without`: environments that were left out, and why; `seconds` that all of it took."""
     without = without or {}
     lines = [_line(environment) for environment in environments]
     lines += [f"{name:<16} LEFT OUT    {reason}" for name, reason in without.items()]
@@ -77,7 +119,6 @@ def summary(environments: Sequence[Environment], without: Mapping[str, str] | No
         ]
         bad = [case for case in environment.cases if case.outcome in ("failed", "error")]
         lines += [f"  {case.outcome} in {environment.name}: {case.name}" for case in bad]
-    seconds = sum(environment.seconds for environment in environments)
     every = [case for environment in environments for case in environment.cases]
     missing = f", {len(without)} environment left out" if without else ""
     return [*lines, f"=== {_counts(every)}{missing} in {seconds:.2f}s ==="]
@@ -87,17 +128,16 @@ def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in ("-h", "--help"):
         print(f"{__doc__}\nEnvironments:")
         return subprocess.run([sys.executable, "-m", "tox", "list", "--quiet"], cwd=ROOT).returncode
-    wanted, without = _names(arguments), dict[str, str]()
+    wanted, without, began = _names(arguments), dict[str, str](), time.monotonic()
     if not wanted:
         listed = _listed()
         without = left_out(listed, root=os.geteuid() == 0)
         wanted = [name for name in listed if name not in without]
-        arguments = [*wanted, *arguments]
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
-    code = subprocess.run(tox_command(arguments), cwd=ROOT).returncode
+    code = max(side_by_side(lanes, arguments) for lanes in phases(wanted))
     environments = read_results(RESULTS, wanted)
-    print("\n" + "\n".join(summary(environments, without)), flush=True)
+    print("\n" + "\n".join(summary(environments, without, seconds=time.monotonic() - began)), flush=True)
     return code or int(not all(environment.ok for environment in environments))
 
 

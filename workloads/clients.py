@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 if TYPE_CHECKING:
     from workloads.settings import ClientSettings, ProducerSettings, TransactionSettings
@@ -103,13 +103,34 @@ def drain_config(bootstrap: str, client: str, settings: ClientSettings) -> dict[
 
 def close(client: Producer | Consumer, within_s: float = CLOSE_S) -> bool:
     """Close a client, or leave it alone when that takes too long: librdkafka waits for answers of brokers that were cut
-    off, for minutes. What is left behind ends with the process."""
-    closing = threading.Thread(target=client.close, daemon=True)
-    closing.start()
-    closing.join(within_s)
-    if closing.is_alive():
+    off, for minutes. What is left behind ends with the process. What it complains of now changes nothing any more."""
+    try:
+        return bounded(client.close, within_s)
+    except (KafkaException, SystemError) as failure:  # the latter: a fatal error, see transactional.py
+        LOG.info("a client closed with %r", failure)
+        return True
+
+
+def bounded(end: Callable[[], object], within_s: float) -> bool:
+    """Call `end` in a thread of its own; whether it was done in time. What it raises until then comes out here, what it raises later
+    is nobody's business any more."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            end()
+        except BaseException as failure:  # noqa: BLE001 - raised in the caller's thread
+            failures.append(failure)
+
+    ending = threading.Thread(target=run, daemon=True)
+    ending.start()
+    ending.join(within_s)
+    if ending.is_alive():
         LOG.info("a client did not close within %s s", within_s)
-    return not closing.is_alive()
+        return False
+    if failures:
+        raise failures[0]
+    return True
 
 
 def drop(client: list[Producer], within_s: float = CLOSE_S) -> None:

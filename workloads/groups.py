@@ -131,9 +131,11 @@ class Member:
             self._processed[topic, partition] = offset + 1
 
     def _commit(self) -> None:
-        """What was processed and is still ours. What cannot be committed is tried again with what comes next."""
-        ours = {place: offset for place, offset in self._processed.items() if place in self._membership.reached}
-        if ours and self._membership.commit(ours, self._backoff_s) is Outcome.OK:
+        """What was processed and is still ours. What cannot be committed is tried again with what comes next, but not once it was
+        taken from us: whoever has it then begins before it, be it we ourselves."""
+        reached = self._membership.reached
+        self._processed = {place: offset for place, offset in self._processed.items() if place in reached}
+        if self._processed and self._membership.commit(self._processed, self._backoff_s) is Outcome.OK:
             self._processed.clear()
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, Consumer, KafkaException, Message, TopicPartition
@@ -34,6 +35,7 @@ from workloads.workload import Positions, Recorder
 
 Place = tuple[str, int]  # topic, partition
 CLOSE_S = 10.0  # a member that leaves commits first
+SERVE_S = 0.1
 _METADATA = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
 
@@ -161,9 +163,19 @@ class Membership:
 
     def leave(self) -> bool:
         """Give everything up and say so to the group. False when that took too long."""
-        left = clients.close(self.consumer, CLOSE_S)
+        left = clients.bounded(self._leave, CLOSE_S)
         self._gone = True
         return left
+
+    def _leave(self) -> None:
+        """Partitions are given back before the client closes: a closing librdkafka may call back when it has already forgotten the
+        group, and then neither tells who this member is (RuntimeError) nor takes a commit (confluent-kafka aborts the process)."""
+        with suppress(KafkaException):
+            self.consumer.unsubscribe()
+            while self.reached and not self._gone:
+                self.consumer.poll(SERVE_S)  # records that come with it are read again by the next owner
+        self._gone = True
+        self.consumer.close()
 
     # a poll and its records
 

@@ -156,7 +156,7 @@ def explained(error: Exception) -> str | None:
     if missing := re.search(r'Cannot run program "([^"]+)"', said):
         return f"executors have no {missing[1]}: name their Python with --spark-conf spark.pyspark.python=PATH"
     if damaged := re.search(r"\[FAILED_READ_FILE[^]]*\] Encountered error while reading file (\S+?)\.? ", said):
-        return f"{damaged[1]}: cannot be read: {_cause(said)}"
+        return f"{damaged[1]}: cannot be read: {innermost_cause(said)}"
     return None
 
 
@@ -175,7 +175,7 @@ def _asked(spark: SparkSession, tasks: range, question: Any) -> list[tuple[str, 
         )
     except Py4JJavaError as error:
         said = str(error)
-        raise ClusterFailed(explained(error) or f"executors do not work: {_cause(said)}") from error
+        raise ClusterFailed(explained(error) or f"executors do not work: {innermost_cause(said)}") from error
     return sorted(set(told))
 
 
@@ -205,12 +205,13 @@ class _PathsNotThere:
                 yield socket.gethostname(), path
 
 
-def _cause(said: str) -> str:
-    """Without where in Java: the innermost cause when there is one."""
+def innermost_cause(said: str) -> str:
+    """Of what Spark says about an error, without where in Java: the innermost cause when there is one."""
     if causes := re.findall(r"^Caused by: (.+)$", said, re.MULTILINE):
         return str(causes[-1])[:500]
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("at ")]
-    return " ".join(lines[:3])[:500]
+    lines = [line.strip().removeprefix(": ") for line in said.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("at ", "An error occurred while calling"))]
+    return " ".join(told[:3])[:500]
 
 
 def _address_towards(host: str, port: int) -> str:

@@ -23,32 +23,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from harness.checker import transactions
 from harness.checker.check import Need
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
 from harness.checker.run_tables import RunTables
-from harness.checker.session import on_a_cluster, scratch
-from harness.history.place import Place
+from harness.checker.scan import scanned, small_table
 from harness.history.reading import History as Stored
-from harness.history.tables import TABLES
 
 RANGE_BITS = 16
 ROWS_PER_PARTITION = 500_000
 ROWS_PER_BUNDLE = 1 << 17
 SMALL_ROWS = 200_000
-FEW_FILES = 8
-ROWS_WORTH_A_FILE = 50_000
 BROADCAST_ROWS = 1_000_000
 
 LOG = "xxhash64(run, topic, partition)"
@@ -370,10 +363,11 @@ def values(history: History) -> DataFrame:
 
 
 @contextmanager
-def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
-    """Runs whose files were checked (harness.history.reading.open_run), as one history."""
-    ops, records = (_scanned(spark, name, stored) for name in ("ops", "records"))
-    bounds, faults = (_small_table(name, stored) for name in ("bounds", "faults"))
+def opened(spark: SparkSession, stored: Sequence[Stored], rows: int | None = None) -> Iterator[History]:
+    """Runs whose files were checked (harness.history.reading.open_run), as one history. `rows`: treat it as one of so many
+    records rows; None: of as many as it has."""
+    ops, records = (scanned(spark, name, stored) for name in ("ops", "records"))
+    bounds, faults = (small_table(name, stored) for name in ("bounds", "faults"))
     history = History(
         spark,
         ops=ops,
@@ -381,48 +375,13 @@ def opened(spark: SparkSession, stored: Sequence[Stored]) -> Iterator[History]:
         bounds=bounds,
         faults=faults,
         runs={run.info.run: run_facts(run.info) for run in stored},
-        rows=sum(run.rows["records"] for run in stored),
-        small={name: _small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
+        rows=sum(run.rows["records"] for run in stored) if rows is None else rows,
+        small={name: small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
     )
     try:
         yield history
     finally:
         history.close()
-
-
-def _small_table(name: str, stored: Sequence[Stored]) -> pa.Table:
-    """A table of few rows, of all runs; files without rows are not opened."""
-    return pa.concat_tables([TABLES[name].schema.empty_table(), *(run.table(name) for run in stored if run.rows[name])])
-
-
-def _scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFrame:
-    """A table of all runs. Many small files are gathered into one first, because every pass opens every file again (some
-    ms each); not on a cluster, where nobody else sees what this machine gathers.
-    """
-    files = [path for run in stored for path in run.files[name]]
-    small = len(files) > FEW_FILES and sum(run.rows[name] for run in stored) < len(files) * ROWS_WORTH_A_FILE
-    local = [path for path in files if isinstance(path, Path)]
-    if small and len(local) == len(files) and not on_a_cluster(spark):
-        files = [_gathered(scratch(spark) / f"{name}.parquet", local, TABLES[name].schema)]
-    reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
-    return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[as_uri(path) for path in files])
-
-
-def as_uri(path: Place) -> str:
-    """As Spark reads it, whatever its default file system is. Not `Path.as_uri`: Hadoop takes `%20` for what it is."""
-    return f"file://{path.resolve()}" if isinstance(path, Path) else str(path)
-
-
-def _gathered(to: Path, files: Sequence[Path], schema: pa.Schema) -> Path:
-    with pq.ParquetWriter(to, schema) as out:
-        pending: list[pa.Table] = []
-        for path in files:
-            pending.append(pq.read_table(path, columns=schema.names, partitioning=None).cast(schema))
-            if sum(table.num_rows for table in pending) >= ROWS_PER_PARTITION:
-                out.write_table(pa.concat_tables(pending))
-                pending.clear()
-        out.write_table(pa.concat_tables([schema.empty_table(), *pending]))
-    return to
 
 
 def _tune(spark: SparkSession, partitions: int, *, small: bool) -> None:

@@ -108,9 +108,6 @@ def judge_history(history: History, say: Callable[[str], None] = lambda text: No
     logs: dict[str, list[tuple[Row, Tally]]] = defaultdict(list)
     for row in history.log_table.to_pylist():
         logs[row["run"]].append((row, history.settled[LogKey(row["run"], row["topic"], row["partition"])]))
-    faults: dict[str, list[Row]] = defaultdict(list)
-    for row in history.faults:
-        faults[row["run"]].append(row)
     began = time.perf_counter()
     successes = availability.successes(history)
     seconds = time.perf_counter() - began
@@ -121,7 +118,7 @@ def judge_history(history: History, say: Callable[[str], None] = lambda text: No
             Evidence(
                 facts=facts,
                 logs=logs[run],
-                faults=faults[run],
+                faults=history.faults_by_run.get(run, []),
                 outcomes=outcomes[run],
                 read=read[run],
                 bounds=bounds[run],

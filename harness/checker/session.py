@@ -7,7 +7,8 @@ killed process left is removed by the next session.
 
 Which of the JVM's compilers: for small histories the first one only (20 s of processor time from start to verdict of a
 tiny run, 40 s with both); for large ones both (61 s against 120 s for 10^7 records on 2 cores); they meet near 3 * 10^6
-rows. The serial collector needs the least memory and is as fast as the parallel one on two cores.
+rows. That was without the class data archive (archive.py), which takes ten seconds off a tiny run. The serial collector
+needs the least memory and is as fast as the parallel one on two cores.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.checker.cluster import Cluster, ClusterFailed, meet_executors, pack
+from harness.checker import archive as class_archive
+from harness.checker.cluster import Cluster, ClusterFailed, innermost_cause, meet_executors, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +33,11 @@ if TYPE_CHECKING:
 HEAP = "2g"
 _PREFIX = "krash-spark-"
 LARGE_ROWS = 5_000_000
+EXIT_S = 30
+ARCHIVE_S = 600
 _JVM = "-XX:+UseSerialGC -XX:-UsePerfData -Xss4m -Djava.net.preferIPv4Stack=true"
 _FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
+_LOG4J_FILE = "log4j2.properties"
 _LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.err.ref = err
@@ -52,12 +57,18 @@ class SparkFailed(Exception):
 
 @contextmanager
 def spark_session(
-    *, rows: int = 0, heap: str = HEAP, cores: int | None = None, cluster: Cluster | None = None
+    *,
+    rows: int = 0,
+    heap: str = HEAP,
+    cores: int | None = None,
+    cluster: Cluster | None = None,
+    archive: Path | None = None,
 ) -> Iterator[SparkSession]:
     """One session for as long as the context lasts; there can be one per process at a time.
 
     `rows`: of the records tables that it will judge, roughly. `heap` is the JVM's, and each executor's (Spark syntax,
     "2g"); Python workers come on top, some 150 MB per core. `cores`: None for all. `cluster`: None for this machine.
+    `archive`: where the JVM writes a class data archive when the session ends; None: it uses the one that is there.
     SparkFailed, also for a cluster that cannot judge.
     """
     _remove_leftovers()
@@ -65,14 +76,17 @@ def spark_session(
     held = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(held, fcntl.LOCK_SH)
     try:
-        spark = _start(home, _configuration(home, heap, cores, cluster, large=rows >= LARGE_ROWS), cluster)
+        large = rows >= LARGE_ROWS
+        compilers = [] if large else [_FIRST_COMPILER_ONLY]
+        classes = class_archive.flags() if archive is None else [f"-XX:ArchiveClassesAtExit={archive}"]
+        spark = _start(home, _configuration(home, heap, cores, cluster, [*compilers, *classes], large=large), cluster)
         try:
             if on_a_cluster(spark):
                 spark.sparkContext.addPyFile(str(pack(home)))
                 meet_executors(spark)
             yield spark
         finally:
-            _stop(spark)
+            _stop(spark, EXIT_S if archive is None else ARCHIVE_S)
     except ClusterFailed as error:
         raise SparkFailed(str(error)) from error
     finally:
@@ -110,7 +124,7 @@ def _start(home: Path, configuration: dict[str, str], cluster: Cluster | None) -
     from pyspark.java_gateway import launch_gateway  # its only door to the JVM's standard error
     from pyspark.sql import SparkSession
 
-    (home / "log4j2.properties").write_text(_LOG4J)
+    (home / _LOG4J_FILE).write_text(_LOG4J)
     conf = SparkConf(loadDefaults=False)
     for name, value in configuration.items():
         conf.set(name, value)
@@ -129,20 +143,23 @@ def _start(home: Path, configuration: dict[str, str], cluster: Cluster | None) -
             session = SparkSession(SparkContext(gateway=gateway, conf=conf))
     except (PySparkException, Py4JError, OSError) as error:
         needs = "it needs Java 17 or later" + (f", and {cluster.master} must answer" if cluster else "")
-        told = f"Spark did not start ({_first_line(error)}); {needs}. The JVM said:\n{_tail(said)}"
+        told = f"Spark did not start ({innermost_cause(str(error))}); {needs}. The JVM said:\n{_tail(said)}"
         abandon()
         raise SparkFailed(told) from error
     return session
 
 
-def _configuration(home: Path, heap: str, cores: int | None, cluster: Cluster | None, *, large: bool) -> dict[str, str]:
-    compiler = "" if large else _FIRST_COMPILER_ONLY
+def _configuration(
+    home: Path, heap: str, cores: int | None, cluster: Cluster | None, flags: Sequence[str], *, large: bool
+) -> dict[str, str]:
     where = cluster or Cluster(master=f"local[{cores or '*'}]")
     address = where.address
     return {
         "spark.app.name": "krash",
         "spark.driver.memory": heap,
-        "spark.driver.extraJavaOptions": f'{_JVM} {compiler} -Djava.io.tmpdir="{home}"',
+        "spark.driver.extraJavaOptions": " ".join(
+            [_JVM, f'-Djava.io.tmpdir="{home}" -Dlog4j2.configurationFile="{home / _LOG4J_FILE}"', *map(_quoted, flags)]
+        ),
         **({} if address is None else {"spark.driver.host": address, "spark.driver.bindAddress": address}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -156,10 +173,17 @@ def _configuration(home: Path, heap: str, cores: int | None, cluster: Cluster | 
         # not stop and think: adaptive execution makes a small run half as slow again.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
+        "spark.sql.inMemoryColumnarStorage.compressed": str(
+            large
+        ).lower(),  # a third of what the ledger costs, for a third of its size
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
         **({"spark.executorEnv.PYTHONPATH": _own_path()} if where.is_local else {}),
         **where.configuration(heap),
     }
+
+
+def _quoted(flag: str) -> str:
+    return f'"{flag}"'
 
 
 def _own_path() -> str:
@@ -173,7 +197,7 @@ def _environment(home: Path, configuration: dict[str, str]) -> Iterator[None]:
     """
     address = configuration.get("spark.driver.bindAddress")
     wanted = {
-        "SPARK_CONF_DIR": str(home),
+        "SPARK_CONF_DIR": class_archive.NO_DIRECTORY,
         **({} if address is None else {"SPARK_LOCAL_IP": address}),
         "SPARK_LOCAL_DIRS": str(home),
         "PYSPARK_PYTHON": configuration.get("spark.pyspark.python", sys.executable),
@@ -195,7 +219,7 @@ def _environment(home: Path, configuration: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _stop(spark: SparkSession) -> None:
+def _stop(spark: SparkSession, wait_s: float) -> None:
     """Stop the session and the JVM, and wait until it is gone: what it writes goes with its directory."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -212,7 +236,7 @@ def _stop(spark: SparkSession) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(30)
+        process.wait(wait_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -230,14 +254,6 @@ def _remove_leftovers() -> None:
                 shutil.rmtree(home, ignore_errors=True)
             finally:
                 os.close(held)
-
-
-def _first_line(error: Exception) -> str:
-    """Of a Java exception what it says, without where."""
-    lines = [
-        line for line in str(error).splitlines() if line and not line.startswith("An error occurred while calling")
-    ]
-    return lines[0].removeprefix(": ") if lines else type(error).__name__
 
 
 def _tail(path: Path) -> str:

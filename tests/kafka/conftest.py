@@ -9,9 +9,10 @@ import asyncio
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,8 +28,11 @@ from nodes.kafka.system import KafkaSystem
 from nodes.metadata_row import MetadataRow
 from nodes.topology import NodePlan, ServerRole, Topic, Topology
 
+if TYPE_CHECKING:
+    from tests.kafka.judged_runs import JudgedRuns
+
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 110
+DEADLINE_S = 280  # seconds, for a slow and busy machine; pytest gives up at 300
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -150,6 +154,16 @@ def combined(version: str, count: int, **rest: object) -> Topology:
 
 def topic(replication: int = 2, partitions: int = 2) -> Topic:
     return Topic(name="log", partitions=partitions, replication=replication, config={"min.insync.replicas": "1"})
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgedRuns]:
+    """Runs that share a judge."""
+    from tests.kafka.judged_runs import JudgedRuns
+
+    made = JudgedRuns(tmp_path_factory.mktemp("judge"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

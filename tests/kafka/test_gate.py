@@ -17,6 +17,7 @@ from nemesis.wire.rule import Hold, Match, Rewrite, Rule, Watch
 from nodes.topology import Topic, separate
 from tests.harness.krash import krash, start_krash
 from tests.kafka.conftest import Lab
+from tests.kafka.judged_runs import JudgedRuns
 
 pytestmark = pytest.mark.timeout(600)
 SOON = 60.0
@@ -76,17 +77,16 @@ async def test_a_response_is_rewritten(lab: Lab) -> None:
     await cluster.recovered(SOON)
 
 
-def test_a_healthy_run_through_the_gate_is_valid_and_has_every_frame(tmp_path: Path) -> None:
-    short = ("--time-limit", "6s", "--set", "wire=on", "--out", tmp_path, "--json")
-    ran = krash("run", "examples/healthy.yaml", *short)
-    assert (ran.code, ran.answer["verdict"], ran.answer["counts"]["lost"]) == (0, "valid", 0)
-    rows = pq.read_table(Path(ran.answer["run_dir"]) / "history" / "messages").to_pylist()
+def test_a_healthy_run_through_the_gate_is_valid_and_has_every_frame(runs: JudgedRuns, tmp_path: Path) -> None:
+    ran = runs.run("healthy", "wire=on", out=tmp_path, time_limit="6s")
+    assert (ran["exit"], ran["verdict"], ran["counts"]["lost"]) == (0, "valid", 0)
+    rows = pq.read_table(Path(ran["run_dir"]) / "history" / "messages").to_pylist()
     links = {(row["source"], row["destination"]) for row in rows}
     assert links >= {(one, other) for one in ("b1", "b2", "b3") for other in ("b1", "b2", "b3") if one != other}
     assert not any(name.startswith("w") for link in links for name in link)
     assert {row["action"] for row in rows} == {"passed"}
     assert not any(row["api_name"] == "opaque" for row in rows)
-    told = krash("wire", ran.answer["run_dir"], "--api", "BrokerRegistration")
+    told = krash("wire", ran["run_dir"], "--api", "BrokerRegistration")
     assert told.code == 0
     assert "b1 -> c1  BrokerRegistration" in told.stdout
 

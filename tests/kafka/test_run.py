@@ -14,6 +14,7 @@ import pytest
 
 from harness.history.plan import first_difference
 from tests.harness.krash import krash, start_krash
+from tests.kafka.judged_runs import JudgedRuns
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -73,12 +74,13 @@ def test_checking_and_reporting_again_give_the_same(healthy: dict[str, Any]) -> 
     assert [run["verdict"] for run in json.loads(listed.stdout)] == ["valid"]
 
 
-def test_the_same_seed_gives_the_same_plan_and_a_replay_takes_it_again(tmp_path: Path) -> None:
-    flags = ["--nemesis", "pause,partition", *SHORT]
-    for setting in ("interval=2s", "quiet=500ms", "start_after=1s", "duration=[500ms, 1s]"):
-        flags += ["--set", f"nemesis.mix.{setting}"]
-    first = Path(krash("run", *flags, "--seed", "7", "--out", tmp_path).answer["run_dir"])
-    second = Path(krash("run", *flags, "--seed", "7", "--out", tmp_path).answer["run_dir"])
+def test_the_same_seed_gives_the_same_plan_and_a_replay_takes_it_again(runs: JudgedRuns, tmp_path: Path) -> None:
+    mix = [f"nemesis.mix.{name}" for name in ("interval=2s", "quiet=500ms", "start_after=1s", "duration=[500ms, 1s]")]
+
+    def run() -> Path:
+        return Path(runs.run(None, *mix, out=tmp_path, seed=7, nemesis="pause,partition", time_limit="6s")["run_dir"])
+
+    first, second = run(), run()
     replayed = Path(krash("run", "--replay", first, "--json", "--out", tmp_path).answer["run_dir"])
     assert first_difference(first, second) is None
     assert first_difference(first, replayed) is None
@@ -119,12 +121,13 @@ def test_a_command_beside_a_cluster_gets_its_bootstrap_and_hands_its_code_throug
     assert "brokers: [1, 2, 3]" in ran.stdout
 
 
-@pytest.mark.parametrize("example", ["unclean", "acks-1"])
-def test_data_that_a_configuration_gives_up_is_found_lost(tmp_path: Path, example: str) -> None:
-    ran = krash("run", f"examples/{example}.yaml", "--seed", "1", "--out", tmp_path, "--json")
-    assert ran.code == 1
-    assert ran.answer["verdict"] == "invalid"
-    lost = {anomaly["type"]: anomaly for anomaly in ran.answer["anomalies"]}["lost-write"]
+@pytest.mark.parametrize(("example", "time_limit"), [("unclean", "30s"), ("acks-1", "18s")])
+def test_data_that_a_configuration_gives_up_is_found_lost(
+    runs: JudgedRuns, tmp_path: Path, example: str, time_limit: str
+) -> None:
+    ran = runs.run(example, out=tmp_path, seed=1, time_limit=time_limit)
+    assert (ran["exit"], ran["verdict"]) == (1, "invalid")
+    lost = {anomaly["type"]: anomaly for anomaly in ran["anomalies"]}["lost-write"]
     assert lost["count"] > 0
     witness = lost["witnesses"][0]
     assert witness["topic"] == "log"

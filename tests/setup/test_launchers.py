@@ -40,7 +40,8 @@ def clone(tmp_path: Path) -> Path:
     for name in ("krash", "run-tests", "harness/set-up.sh", "pyproject.toml"):
         shutil.copy2(ROOT / name, clone / name)
     (clone / "harness" / "checker").mkdir()
-    (clone / "harness" / "checker" / "ready.py").touch()  # the step that compiles the judge's kernels
+    (clone / "harness" / "checker" / "ready.py").touch()  # the steps that compile kernels and archive classes
+    (clone / "harness" / "checker" / "archive.py").touch()
     for lock in ("requirements.lock", "requirements-test.lock", "requirements-build.lock"):
         (clone / lock).write_text("rich==15.0.0\n")
     write_program(tmp_path / "bin" / "uv", UV)

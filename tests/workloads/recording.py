@@ -156,7 +156,7 @@ class MemoryRecorder:
 
     def flush(self) -> None: ...
 
-    def wait_for(self, condition: Callable[[MemoryRecorder], bool], *, within_s: float = 30) -> None:
+    def wait_for(self, condition: Callable[[MemoryRecorder], bool], *, within_s: float = 120) -> None:
         """Until the history is such; AssertionError when it is not in time."""
         with self.changed:
             assert self.changed.wait_for(lambda: condition(self), within_s), f"not within {within_s} s: {self.ops[-3:]}"

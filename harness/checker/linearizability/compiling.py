@@ -14,8 +14,6 @@ Python, which is how mutation tests see into them.
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,6 +21,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import config
+
+from harness.checker.own_directory import own_directory
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,16 +69,7 @@ def cache_directory() -> Path | None:
     """None: there is none that only this user can write, or no files whose digest would name it."""
     if not Path(__file__).is_file():
         return None
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    kernels = root / "krash" / "kernels"
-    directory = kernels / _digest()
-    try:
-        kernels.mkdir(parents=True, exist_ok=True, mode=0o700)
-        directory.mkdir(exist_ok=True, mode=0o700)
-        return directory if _is_ours_alone(kernels) and _is_ours_alone(directory) else None
-    except OSError:
-        return None
+    return own_directory("kernels", _digest())
 
 
 def _digest() -> str:
@@ -87,9 +78,3 @@ def _digest() -> str:
         content = source.read_bytes()
         digest.update(f"{source.name} {len(content)} ".encode() + content)
     return digest.hexdigest()[:16]
-
-
-def _is_ours_alone(directory: Path) -> bool:
-    found = directory.stat()
-    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return found.st_uid == os.geteuid() and not others_write and os.access(directory, os.W_OK)

@@ -5,25 +5,32 @@ In a module that imports nothing but Arrow and NumPy, because executors of a clu
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
-from harness.checker.linearizability.log import NEVER, inversions
+from harness.checker.linearizability.log import OPEN
 
 
 def sweep_pieces(table: pa.Table) -> pa.Table:
-    """log, offset, invoked, completed, read (when a read of it completed), later (see `inversions`), all int64, one row per
-    offset -> log, offset, bound: appends that were invoked after something above them had completed, at `bound`.
+    """log, offset, invoked, completed, read (when a read of it completed), later (see `log.inversions`), all int64, one row
+    per offset -> log, offset, bound: appends that were invoked after something above them had completed, at `bound`.
+
+    What `log.inversions` says of two points per offset. Here an offset is one row, so one sort is enough, which takes a
+    fifth of the time: above an append at `offset` are the read of that offset and all that is at higher ones.
     """
     log, offset, invoked, completed, read, later = (
         table[name].to_numpy() for name in ("log", "offset", "invoked", "completed", "read", "later")
     )
-    rows = len(offset)
-    found = inversions(
-        np.concatenate((log, log)),
-        np.concatenate((2 * offset + 1, 2 * offset + 2)),
-        np.concatenate((invoked, np.full(rows, NEVER))),
-        np.concatenate((completed, read)),
-        np.concatenate((later, later)),
-    )
-    return pa.table({"log": log[found.x], "offset": offset[found.x], "bound": found.completed})
+    order = np.lexsort((offset, log))
+    logs = log[order]
+    done = np.minimum(completed, read)[order]
+    higher = np.full(len(logs), OPEN)
+    borders = [0, *(np.flatnonzero(logs[1:] != logs[:-1]) + 1).tolist(), len(logs)]
+    for begin, end in pairwise(borders):
+        higher[begin : end - 1] = np.minimum.accumulate(done[begin + 1 : end][::-1])[::-1]
+    bound = np.minimum(np.minimum(higher, read[order]), later[order])
+    late = np.flatnonzero(bound < invoked[order])
+    found = order[late]
+    return pa.table({"log": log[found], "offset": offset[found], "bound": bound[late]})

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from nodes.reference.broker.peers import address_of
 from nodes.reference.broker.serving import Serving
 from nodes.reference.environment import Caller, Refused
-from nodes.reference.metadata.entities import Partition, Topic
+from nodes.reference.metadata.entities import Broker, Partition, Topic
 from nodes.reference.partition.view import NO_LEADER
 from nodes.reference.server.schema import NO_TIME, fitted, response_module
 
@@ -59,20 +59,28 @@ class ClusterViewHandlers:
             cluster_authorized_operations=UNKNOWN_OPERATIONS,
         )
 
+    def _alive(self) -> list[tuple[int, Broker]]:
+        """Those that are not fenced, as Kafka tells; and this one, which serves, though its image may not have heard of it yet.
+
+        A client that is told of no broker and no controller asks again after minutes (librdkafka: `topic.metadata.refresh.interval.ms`).
+        """
+        own = self._serving.settings.node_id
+        brokers = sorted(self._serving.image.brokers.items())
+        return [(id, broker) for id, broker in brokers if id == own or not broker.fenced]
+
     def _brokers(self, entity: Any) -> tuple[Any, ...]:
-        """Those that are not fenced, as Kafka tells."""
         found = []
-        for id, broker in sorted(self._serving.image.brokers.items()):
+        for id, broker in self._alive():
             address = address_of(broker)
-            if address is not None and not broker.fenced:
+            if address is not None:
                 host, port = address
                 found.append(fitted(entity, node_id=id, broker_id=id, host=host, port=port, rack=broker.rack))
         return tuple(found)
 
     def _controller(self) -> int:
-        """KIP-590: clients need not know the active controller, and cannot reach it; any broker forwards. Always the same one here."""
-        alive = sorted(id for id, broker in self._serving.image.brokers.items() if not broker.fenced)
-        return self._serving.settings.node_id if self._serving.settings.node_id in alive else alive[0] if alive else -1
+        """KIP-590: clients need not know the active controller, and cannot reach it; any broker forwards. This one, then."""
+        own, alive = self._serving.settings.node_id, [id for id, _ in self._alive()]
+        return own if own in alive else alive[0] if alive else -1
 
     async def _topics(self, request: Any, reply: Any) -> tuple[Any, ...]:
         image = self._serving.image

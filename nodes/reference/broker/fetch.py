@@ -47,7 +47,7 @@ class FetchHandler:
     async def __call__(self, caller: Caller, request: Any) -> object:
         who, asked = _who(request), self._asked(request)
         deadline = self._serving.clock.now() + in_milliseconds(request.max_wait) * MILLISECOND
-        hosted = {each.hosted for each in asked if isinstance(each.hosted, Hosted)}
+        hosted = dict.fromkeys(each.hosted for each in asked if isinstance(each.hosted, Hosted))
         with Waiter(hosted, follower=who.follower) as waiter:
             timer = None
             while True:

@@ -63,7 +63,7 @@ class Fetchers:
             fetch = hosted.partition.next_fetch()
             if fetch is not None:
                 following[fetch.leader].add(hosted.id)
-        for leader in set(self._tasks) - set(following):
+        for leader in sorted(set(self._tasks) - set(following)):
             self._tasks.pop(leader).close()
         for leader, partitions in following.items():
             if leader not in self._tasks:

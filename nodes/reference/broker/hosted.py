@@ -39,13 +39,13 @@ class Waiter:
 
     def __init__(self, hosted: Iterable[Hosted], *, follower: bool) -> None:
         self.event = asyncio.Event()
-        self._sets = [each.followers if follower else each.consumers for each in hosted]
+        self._waiting = [each.followers if follower else each.consumers for each in hosted]
 
     def __enter__(self) -> Waiter:
-        for waiting in self._sets:
+        for waiting in self._waiting:
             waiting[self] = None
         return self
 
     def __exit__(self, *_: object) -> None:
-        for waiting in self._sets:
+        for waiting in self._waiting:
             waiting.pop(self, None)

@@ -111,12 +111,12 @@ class Replicas:
             concerned |= {id for id, _ in image.partitions_of(self._settings.node_id)}
         if changes.everything or changes.brokers or changes.configs:
             concerned |= set(self._hosted)
-        gone = [id for id in concerned & set(self._hosted) if image.partition(id) is None]
+        gone = [id for id in sorted(concerned & set(self._hosted)) if image.partition(id) is None]
         gone += [PartitionId(topic.id, index) for topic in changes.removed for index in topic.partitions]
         try:
             for id in gone:
                 self._delete(id, now)
-            for id in concerned:
+            for id in sorted(concerned):
                 known = image.partition(id)
                 hosted = self._hosted.get(id)
                 if known is None or (hosted is None and self._settings.node_id not in known.replicas):

@@ -32,6 +32,7 @@ from nodes.reference.server.schema import request_class, response_class
 _HEAD: Final = struct.Struct(">hhi")  # api key, api version, correlation id
 _SIZE: Final = struct.Struct(">i")
 _QUORUM_ONLY: Final = frozenset({Api.VOTE, Api.BEGIN_QUORUM_EPOCH, Api.END_QUORUM_EPOCH, Api.FETCH_SNAPSHOT})
+_TOLERATED: Final = {Api.METADATA: 3}
 _UNREADABLE: Final = (SerialError, ValueError, TypeError, OverflowError, IndexError, CorruptBatch)
 
 
@@ -69,9 +70,9 @@ class Codec:
         return _frame(header, entity)
 
     def read_request(self, frame: bytes, handlers: Handlers) -> Incoming:
-        """BadFrame for what is not served here, or does not decode.
+        """BadFrame for what is not served here, or does not decode to its last byte.
 
-        Bytes after the request are ignored, as Kafka does: librdkafka 2.16 asks for all topics (Metadata v12) with three too many.
+        But librdkafka (2.16) asks for all topics with three bytes too many (Metadata v12); Kafka ignores whatever follows a request.
         """
         if len(frame) < _HEAD.size:
             raise BadFrame(f"{len(frame)} bytes are no request")
@@ -85,7 +86,10 @@ class Codec:
             raise BadFrame(f"version {version} of API {api_key} is not known")
         try:
             header, position = _read(_header_of(entity_type), frame, 0)
-            entity, _ = _read(entity_type, frame, position)
+            entity, size = _read(entity_type, frame, position)
+            excess = len(frame) - position - size
+            if excess > _TOLERATED.get(api_key, 0):
+                raise BadFrame(f"{entity_type.__name__} v{version}: {excess} bytes too many")
             request = wire.request_from_kafka(entity) if _is_of_quorum(entity) else entity
         except _UNREADABLE as error:
             raise BadFrame(f"not a {entity_type.__name__} v{version}: {error}") from error

@@ -148,6 +148,7 @@ class KafkaListening:
         self._handlers = handlers
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._count = 0
 
     @property
@@ -165,15 +166,20 @@ class KafkaListening:
         )
 
     def close(self) -> None:
+        self._closed = True
         if self._server is not None:
             self._server.close()
         for task in tuple(self._open):
             task.cancel()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closed:  # it was accepted just before
+            writer.transport.abort()
+            return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # cancelled before it began, it has no `finally`
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._count += 1
@@ -194,8 +200,6 @@ class KafkaListening:
             _LOG.info("closed the connection of %s: %s", host, refused)
         except Exception:  # noqa: BLE001 - whatever one request brings about, the node goes on serving the others
             _LOG.exception("closed the connection of %s: a request could not be served", host)
-        finally:
-            writer.transport.abort()
 
     async def _answer(self, host: str, connection: int, frame: bytes) -> bytes | None:
         incoming = self._codec.read_request(frame, self._handlers)

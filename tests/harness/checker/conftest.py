@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the checker."""
+"""One Spark session for all tests of the checker, and one job for all stories that are judged as they are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ import pytest
 from harness.checker.conclude import Judged
 from harness.history.reading import open_run
 from tests.harness.checker.stories import Story
+
+ALL_STORIES_S = 1200  # a deadline for a slow and busy machine
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.checker)
+            if "conclusions" in getattr(item, "fixturenames", ()):  # whichever is first waits for all of them
+                item.add_marker(pytest.mark.timeout(ALL_STORIES_S))
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +46,15 @@ def judged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
         return {one.run: one for one in judge(spark, stored)}
 
     return judge_all
+
+
+@pytest.fixture(scope="session")
+def conclusions(judged: Callable[..., dict[str, Judged]]) -> dict[str, Judged]:
+    """Of the stories of all these files: a job takes as long for one as for a hundred."""
+    from tests.harness.checker import test_against_oracle, test_client_defects, test_race_defects, test_seeded_defects
+
+    told = (test_against_oracle, test_client_defects, test_race_defects, test_seeded_defects)
+    stories = [story for file in told for story in file.stories()]
+    concluded = judged(*stories)
+    assert len(concluded) == len(stories), "two stories have one name"
+    return concluded

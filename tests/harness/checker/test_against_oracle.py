@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -89,13 +88,15 @@ def key(row: dict[str, Any]) -> Key:
             return row["type"], row["ops"][0]
 
 
-@pytest.mark.spark
-def test_findings_are_those_of_the_definitions(judged: Callable[..., dict[str, Judged]]) -> None:
+def stories() -> list[Story]:
     rng = random.Random(20261121)
-    stories = [messy(f"m{number}", rng) for number in range(RUNS)]
-    conclusions = judged(*stories)
+    return [messy(f"m{number}", rng) for number in range(RUNS)]
+
+
+@pytest.mark.spark
+def test_findings_are_those_of_the_definitions(conclusions: dict[str, Judged]) -> None:
     seen: set[str] = set()
-    for story in stories:
+    for story in stories():
         rows = conclusions[story.run].anomalies.to_pylist()
         found = {key(row) for row in rows if row["severity"] == "violation"}
         wanted = Oracle(story).findings()

@@ -287,9 +287,8 @@ def leaders_change(run: str) -> Story:
     return epochs(run, lambda offset: offset // 7)
 
 
-@pytest.fixture(scope="module")
-def conclusions(judged: Callable[..., dict[str, Judged]]) -> dict[str, Judged]:
-    return judged(*REGISTRY.stories(), the_same_on_request("the_same_on_request"))
+def stories() -> list[Story]:
+    return [*REGISTRY.stories(), the_same_on_request("the_same_on_request")]
 
 
 @pytest.mark.spark

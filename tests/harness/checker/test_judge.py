@@ -17,8 +17,8 @@ from harness.checker import history as tables
 from harness.checker.conclude import Judged
 from harness.history.reading import open_run
 from reports.verdict import ANOMALIES
+from tests.harness.checker import test_against_oracle
 from tests.harness.checker.stories import Story, clean, save_tables
-from tests.harness.checker.test_against_oracle import messy
 from tests.harness.checker.test_seeded_defects import DEFECTS
 
 
@@ -43,22 +43,19 @@ def told(judged: Judged) -> Any:
 
 @pytest.mark.spark
 def test_the_verdict_does_not_depend_on_how_rows_are_stored_or_work_is_cut(
-    spark: Any, judged: Callable[..., dict[str, Judged]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, conclusions: dict[str, Judged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from harness.checker.judge import judge
 
     rng = random.Random(7)
-    stories = [DEFECTS[name][0](name) for name in list(DEFECTS)[::3]] + [
-        messy(f"m{number}", rng) for number in range(10)
-    ]
-    first = judged(*stories)
+    stories = [DEFECTS[name][0](name) for name in list(DEFECTS)[::3]] + test_against_oracle.stories()[:10]
     monkeypatch.setattr(tables, "RANGE_BITS", 1)  # every log spans ranges
     monkeypatch.setattr(tables, "ROWS_PER_BUNDLE", 100)
     monkeypatch.setattr(tables, "ROWS_PER_PARTITION", 1000)
     monkeypatch.setattr(tables, "BROADCAST_ROWS", 0)
     again = judge(spark, [open_run(shuffled(story, tmp_path, rng)) for story in stories])
     for one in again:
-        assert told(one) == told(first[one.run])
+        assert told(one) == told(conclusions[one.run])
     assert sum(one.verdict.verdict == "invalid" for one in again) > 8
 
 

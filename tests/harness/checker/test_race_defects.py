@@ -5,7 +5,6 @@ each story is a clean history with one defect, and each has a lawful neighbour.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -315,9 +314,8 @@ def leaderless(run: str) -> Story:
 OTHERS = (deposed, deposed_in_a_partition, deposed_by_one_that_was_cut_off, open_transaction, leaderless)
 
 
-@pytest.fixture(scope="module")
-def conclusions(judged: Callable[..., dict[str, Judged]]) -> dict[str, Judged]:
-    return judged(*REGISTRY.stories(), *[make(make.__name__) for make in OTHERS])
+def stories() -> list[Story]:
+    return [*REGISTRY.stories(), *[make(make.__name__) for make in OTHERS]]
 
 
 @pytest.mark.spark

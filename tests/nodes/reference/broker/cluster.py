@@ -126,6 +126,16 @@ class SimulatedCluster:
         return None if topic is None else topic.partitions.get(0)
 
     @property
+    def whole(self) -> bool:
+        """All replicas in sync, under a broker that knows that it leads."""
+        leader = self.leader
+        return (
+            leader is not None
+            and len(self.isr) == len(BROKERS)
+            and self.brokers[leader].services.leads(TOPIC, 0) is not None
+        )
+
+    @property
     def leader(self) -> int | None:
         partition = self._partition
         return partition.leader if partition and partition.leader >= 0 else None

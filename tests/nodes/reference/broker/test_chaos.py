@@ -13,6 +13,7 @@ import pytest
 
 from nodes.reference.environment import MILLISECOND
 from tests.nodes.reference.broker.cluster import BROKERS, CONTROLLERS, SimulatedCluster
+from tests.nodes.reference.broker.conftest import Make
 
 SEEDS = int(os.environ.get("KRASH_SEEDS", "3"))
 STEPS = 12
@@ -74,12 +75,9 @@ class Chaos:
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power-loss"])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_was_acknowledged_survives(seed: int, power: bool) -> None:
-    cluster = SimulatedCluster(seed, flush=power)
-    try:
-        survive(cluster, Chaos(cluster, seed, power=power))
-    finally:
-        cluster.world.close()
+def test_what_was_acknowledged_survives(make: Make, seed: int, power: bool) -> None:
+    cluster = make(seed, flush=power)
+    survive(cluster, Chaos(cluster, seed, power=power))
 
 
 def survive(cluster: SimulatedCluster, chaos: Chaos) -> None:
@@ -89,7 +87,7 @@ def survive(cluster: SimulatedCluster, chaos: Chaos) -> None:
     for _ in range(STEPS):
         chaos.step()
     chaos.heal()
-    cluster.until(lambda: cluster.leader is not None and len(cluster.isr) == len(BROKERS), 120)
+    cluster.until(lambda: cluster.whole, 120)
     acknowledged = len(cluster.acknowledged)
     cluster.until(lambda: len(cluster.acknowledged) > acknowledged + 3, 60)
     done = True

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import ALL_ON, Protection, Protections
-from tests.nodes.reference.broker.cluster import BROKERS, SimulatedCluster
+from tests.nodes.reference.broker.cluster import BROKERS
+from tests.nodes.reference.broker.conftest import Make
 
 SELF_FENCING_OFF = Protections(off=[Protection.BROKER_SELF_FENCING])
-Make = Callable[..., SimulatedCluster]
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    made: list[SimulatedCluster] = []
-
-    def cluster(seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False) -> SimulatedCluster:
-        made.append(SimulatedCluster(seed, protections=protections, record=record))
-        return made[-1]
-
-    yield cluster
-    for each in made:
-        each.world.close()
 
 
 def test_records_are_replicated_and_read(make: Make) -> None:

@@ -127,8 +127,6 @@ def test_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
         struct.pack(">ihhi", 8, 3, 99, 1),  # an unknown version
         struct.pack(">ihhi", 8, 999, 0, 1),  # an unknown API
         struct.pack(">ihhih", 10, 3, 1, 1, 9),  # a client id that is cut off
-        encode_request(EVERYTHING, correlation_id=1, client_id="x").replace(b"\x00\x00\x00", b"\x00\x00\x01", 1)
-        + bytes(300),
     ],
 )
 def test_junk_closes_its_connection_and_no_other(junk: bytes) -> None:

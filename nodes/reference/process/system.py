@@ -81,7 +81,7 @@ class ReferenceSystem:
 
     async def start(self, node: Node, plan: NodePlan) -> None:
         command = (sys.executable, "-m", "nodes.reference.process", node.absolute(PROPERTIES))
-        root = str(Path(__file__).parents[2])
+        root = str(Path(__file__).parents[3])
         await node.start(Command(argv=command, env={"PYTHONPATH": root, "PYTHONUNBUFFERED": "1"}))
 
     async def reformat(self, node: Node, plan: NodePlan, *, keep_meta: bool, keep_directory_id: bool) -> None:
