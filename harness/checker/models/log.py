@@ -3,7 +3,9 @@
     {:f :append :value "a"} -> ok [0 "a"]      {:f :read} -> ok [[0 "a"] [1 "b"]]      {:f :tail} -> ok 2
 
 A read returns some run of the log, from anywhere; a tail is the offset behind the last record. Values are unique.
-Offsets may have gaps, as Kafka's have (transaction markers, compaction), so a gap that nobody filled is no anomaly.
+Offsets may have gaps, as Kafka's have (transaction markers, compaction), so for `log` a gap that nobody filled is no
+anomaly. `contiguous-log` is for logs whose every offset holds one record: there an offset that nobody was told and nobody
+read needs an append of unknown outcome that may be there (`linearizability.holes`), and no read passes over an offset.
 
 What can be wrong: one offset with two values, one value at two offsets, a value that nobody appended or whose append
 failed, a read that is not in the order of offsets, an acknowledged record that a read of both its neighbours lacks, and
@@ -14,11 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.checker.linearizability.holes import unexplained
 from harness.checker.linearizability.log import NEVER, OPEN, inversions
 from harness.checker.models.bad_history import Misfit, bad_history, unknown_functions
 from harness.checker.models.model import Found, Judgement, Question
@@ -37,11 +41,16 @@ class _Read(NamedTuple):
     records: tuple[tuple[int, Any], ...]
 
 
+@dataclass(frozen=True, kw_only=True)
 class LogModel:
-    name = "log"
-    functions = frozenset({"append", "read", "tail"})
+    name: str
+    contiguous: bool  # every offset holds one record
+    functions: frozenset[str] = frozenset({"append", "read", "tail"})
 
     def fits(self, history: Paired) -> bool:
+        """Whether offsets may have gaps cannot be seen from the ops: without a name they may."""
+        if self.contiguous:
+            return False
         operations = history.operations
         appends = [operation.result for operation in operations if operation.f == "append" and known(operation)]
         return (
@@ -65,7 +74,7 @@ class LogModel:
                     f"{of_key(key)}value {shown(log.repeated)} is appended more than once: offsets cannot be told apart"
                 )
                 return Judgement(verdict=Validity.UNKNOWN, engine=ENGINE, reason=reason)
-            for kind, sentence, ops in log.anomalies():
+            for kind, sentence, ops in log.anomalies(self.contiguous):
                 known_count = found[kind].count if kind in found else 0
                 first = found.get(kind) or Found(type=kind, count=0, sentence=of_key(key) + sentence, ops=ops)
                 found[kind] = Found(type=kind, count=known_count + 1, sentence=first.sentence, ops=first.ops)
@@ -73,7 +82,8 @@ class LogModel:
         return Judgement(verdict=verdict, engine=ENGINE, found=tuple(found.values()))
 
 
-LOG = LogModel()
+LOG = LogModel(name="log", contiguous=False)
+CONTIGUOUS_LOG = LogModel(name="contiguous-log", contiguous=True)
 _Anomaly = tuple[str, str, tuple[int, ...]]  # type, sentence, ops
 
 
@@ -89,10 +99,12 @@ class _Log:
         self._reads = [_Read(o, _records(o)) for o in operations if o.f == "read" and known(o) and o.result is not None]
         self._tails = [(o, _offset(o, o.result)) for o in operations if o.f == "tail" and known(o)]
 
-    def anomalies(self) -> Iterator[_Anomaly]:
+    def anomalies(self, contiguous: bool) -> Iterator[_Anomaly]:
         yield from self._identity()
         yield from self._lost()
         yield from self._order()
+        if contiguous:
+            yield from self._gaps()
 
     def _observed(self) -> Iterator[tuple[int, Any, Operation]]:
         for operation, offset in self._acknowledged:
@@ -168,6 +180,34 @@ class _Log:
                 f"{late.f} {late.index} was invoked after {early.f} {early.index} had shown that the log was longer"
             )
             yield "nonlinearizable-log", sentence, (late.index, early.index)
+
+    def _gaps(self) -> Iterator[_Anomaly]:
+        """Offsets that hold nothing, or nothing that anybody can have put there."""
+        for read in self._reads:
+            for (earlier, _), (later, _) in pairwise(read.records):
+                if later > earlier + 1:
+                    sentence = (
+                        f"read {read.operation.index} went from offset {earlier} to {later}, in a log without gaps"
+                    )
+                    yield "unexplained-gap", sentence, (read.operation.index,)
+                    return
+        rows = [*self._rows()]
+        observed = [*self._observed()]
+        seen = {comparable(value) for _, value, _ in observed}
+        unseen = [o.invoked for name, o in self._appends.items() if o.outcome is Outcome.INFO and name not in seen]
+        hole = unexplained(
+            np.array([slot for slot, _, _, _ in rows], np.int64),
+            np.array([completed for _, _, completed, _ in rows], np.int64),
+            np.array([offset for offset, _, _ in observed], np.int64),
+            np.array(unseen, np.int64),
+        )
+        if hole is not None:
+            shows = rows[hole.row][3]
+            sentence = (
+                f"by the end of {shows.f} {shows.index} offset {hole.offset} held a record; {hole.holes} offsets up to it are "
+                f"nobody's, and {hole.appends} appends that could be there had been invoked"
+            )
+            yield "unexplained-gap", sentence, (shows.index,)
 
     def _rows(self) -> Iterator[tuple[int, int, int, Operation]]:
         """(slot, invoked, completed, operation)"""

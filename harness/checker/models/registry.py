@@ -22,6 +22,7 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "queue": ("queue", "QUEUE"),
     "mutex": ("mutex", "MUTEX"),
     "log": ("log", "LOG"),
+    "contiguous-log": ("log", "CONTIGUOUS_LOG"),
     "epoch": ("epoch", "EPOCH"),
     "list-append": ("transactions", "LIST_APPEND"),
     "rw-register": ("transactions", "RW_REGISTER"),
@@ -33,8 +34,21 @@ MODELS: Mapping[str, tuple[str, str]] = {
     "counter-bounds": ("jepsen_rules", "COUNTER_BOUNDS"),
     "bank": ("jepsen_rules", "BANK"),
     "long-fork": ("jepsen_rules", "LONG_FORK"),
+    "comments": ("jepsen_orders", "COMMENTS"),
+    "sequential": ("jepsen_orders", "SEQUENTIAL"),
 }  # name -> (module of this package, its constant)
 _TOOLS = ("knossos-", "jepsen-", "elle-")  # as elle-cli prefixes the same names
+_ASKS = {
+    "set": "every read is what the set held at one moment (linearizable)",
+    "set-full": "Jepsen's rule: no element is lost for good, reads may be stale",
+    "register": "linearizable reads and writes of one value",
+    "kv": "linearizable puts and gets of one value per key",
+    "long-fork": "Jepsen's rule: of two reads one saw whatever the other saw",
+    "rw-register": "transactions are strictly serializable, or what --consistency-models says",
+    "counter": "every read is the sum at one moment (linearizable)",
+    "queue": "first in, first out (linearizable)",
+    "total-queue": "Jepsen's rule: what goes in comes out, in any order",
+}  # where more than one may fit: what each asks
 _JEPSENS_OWN = {"jepsen-set": "final-set", "jepsen-counter": "counter-bounds"}  # where ours ask for linearizability
 _YIELDS = {"long-fork": {"list-append", "rw-register"}}  # fits what these judge as well; theirs is the wider question
 
@@ -71,5 +85,9 @@ def model_for(history: Paired) -> Model:
     if not fitting:
         known = ", ".join(MODELS)
         raise NoModel(f"no model fits ops that are {functions}; name one with --model: {known}")
-    candidates = " or ".join(model.name for model in fitting)
-    raise NoModel(f"ops that are {functions} may be judged as {candidates}: name one with --model")
+    candidates = "; or ".join(f"--model {model.name}" + _asks(model.name) for model in fitting)
+    raise NoModel(f"ops that are {functions} may be judged by more than one model, name yours: {candidates}")
+
+
+def _asks(name: str) -> str:
+    return f" ({_ASKS[name]})" if name in _ASKS else ""

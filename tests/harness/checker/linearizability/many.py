@@ -10,7 +10,6 @@ Any disagreement is written down with its seed, and the exit code is 1.
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
 import random
@@ -21,6 +20,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.code import code_of
+from tests.generated import replace_part
 from tests.harness.checker.linearizability.subjects import SUBJECTS, Subject
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -45,15 +46,6 @@ def sources_of(subject: Subject) -> str:
     for source in subject.sources:
         digest.update(f"{source.name} {code_of(source.read_text())}\n".encode())
     return digest.hexdigest()[:12]
-
-
-def code_of(text: str) -> str:
-    """Without comments, docstrings and layout, which decide nothing."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-    return ast.dump(tree)
 
 
 def load(path: Path) -> list[Progress]:
@@ -102,10 +94,7 @@ def table(all_progress: Sequence[Progress]) -> str:
 
 
 def write_table(document: Path, all_progress: Sequence[Progress]) -> None:
-    text = document.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    document.write_text(f"{before}{BEGIN}\n{table(all_progress)}\n{END}{after}")
+    replace_part(document, BEGIN, END, table(all_progress))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

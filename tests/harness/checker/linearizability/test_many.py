@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.code import code_of
 from tests.harness.checker.linearizability import many
-from tests.harness.checker.linearizability.many import BEGIN, CHUNK, END, Progress, code_of, load, main
+from tests.harness.checker.linearizability.many import BEGIN, CHUNK, END, Progress, load, main
 from tests.harness.checker.linearizability.subjects import SUBJECTS, Subject
 
-HISTORIES = {"frontier": 10_000, "slot-sweep": 10_000}
+HISTORIES = {  # of transactions in `serializability.test_agreement`
+    "frontier": 10_000, "slot-sweep": 10_000, "list-append": 50, "rw-register": 50,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.engine)

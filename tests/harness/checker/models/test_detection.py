@@ -45,7 +45,11 @@ def test_independent_keys_are_taken_apart_first(tmp_path: Path) -> None:
 def test_where_several_models_fit_the_error_names_them(tmp_path: Path) -> None:
     answer = judged(tmp_path / "history", ops("0 invoke add 1", "0 ok add 1", "0 invoke read nil", "0 ok read [1]"))
     assert answer["verdict"] == "error"
-    assert answer["error"] == "ops that are add, read may be judged as set or set-full: name one with --model"
+    assert answer["error"] == (
+        "ops that are add, read may be judged by more than one model, name yours: --model set (every read is what the set "
+        "held at one moment (linearizable)); or --model set-full (Jepsen's rule: no element is lost for good, reads may be "
+        "stale)"
+    )
 
 
 def test_reads_alone_of_what_holds_many_things_are_no_register(tmp_path: Path) -> None:

@@ -58,6 +58,36 @@ def test_a_record_that_was_read_before_its_append_was_invoked(file: Path) -> Non
     assert types(answer) == ["nonlinearizable-log"]
 
 
+VAGUE = ("1 invoke append :c", "1 info append :c")
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (APPENDED, "offset 1 held a record; 1 offsets up to it are nobody's, and 0 appends"),
+        ((*APPENDED, *VAGUE), "0 appends that could be there"),
+        ((*VAGUE, *APPENDED), None),
+        (
+            (*VAGUE, *APPENDED, "2 invoke tail nil", "2 ok tail 4"),
+            "offset 3 held a record; 2 offsets up to it are nobody's",
+        ),
+        ((*VAGUE, *APPENDED, "2 invoke append :d", "2 info append :d", "2 invoke tail nil", "2 ok tail 4"), None),
+        ((*VAGUE, *APPENDED, "2 invoke read nil", "2 ok read [[0 :a] [1 :c] [2 :b]]"), None),
+        ((*VAGUE, *APPENDED, "2 invoke read nil", "2 ok read [[0 :a] [2 :b]]"), "went from offset 0 to 2"),
+        ((*VAGUE, "2 invoke tail nil", "2 ok tail 900000000000"), "offset 1 held a record; 2 offsets"),
+        (("1 invoke append :c", "1 ok append [0 :c]", "1 invoke tail nil", "1 ok tail 1"), None),
+    ],
+)
+def test_in_a_log_without_gaps_every_offset_is_somebodys(
+    file: Path, lines: tuple[str, ...], wanted: str | None
+) -> None:
+    answer = judge(file, *lines, model="contiguous-log")
+    assert (answer["model"], types(answer)) == ("contiguous-log", ["unexplained-gap"] if wanted else [])
+    assert judge(file, *lines, model="log")["verdict"] == "valid", "a log may have gaps unless somebody says otherwise"
+    if wanted:
+        assert wanted in answer["anomalies"][0]["sentence"]
+
+
 @pytest.mark.parametrize("offset", ["-1", "9223372036854775808", "1.5", ":x"])
 def test_what_is_no_offset_is_a_bad_history(file: Path, offset: str) -> None:
     answer = judge(file, *APPENDED, "1 invoke append :c", f"1 ok append [{offset} :c]", model="log")
