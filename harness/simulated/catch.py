@@ -33,6 +33,7 @@ from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protections
 from reports.protections import HEALTHY as HEALTHY_NAME
 from reports.protections import Row, Try, catch_json, catch_page
+from reports.verdict import Severity
 
 TOGETHER: Final = 80  # runs that are judged in one Spark job
 FILE: Final = "tries.jsonl"
@@ -139,7 +140,7 @@ def _judged(batch: Sequence[Wanted], runs: Path, console: Console) -> Iterator[T
     with spark_session(rows=10_000) as spark:
         verdicts = judge(spark, [open_run(run_dir) for _, run_dir, _ in told])
     for (one, run_dir, note), judged in zip(told, verdicts, strict=True):
-        counts = {found.type: found.count for found in judged.verdict.anomalies if found.severity == "anomaly"}
+        counts = {found.type: found.count for found in judged.verdict.anomalies if found.severity == Severity.VIOLATION}
         first = None
         if one.anomaly in counts:
             of_type = judged.anomalies.filter(pc.field("type") == one.anomaly)
