@@ -51,8 +51,8 @@ def test_the_sentence_names_the_writes(tmp_path: Path) -> None:
     )
     assert [op.partition(",")[0] for op in told["ops"]] == [
         "4: process 1 read -> ok #{2}",
-        "0: process 0 write 1 -> ok 1",
-        "2: process 0 write 2 -> ok 2",
+        "0: process 0 write 1 -> ok",
+        "2: process 0 write 2 -> ok",
     ]
 
 
