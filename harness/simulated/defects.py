@@ -14,6 +14,7 @@ from harness.simulated.cluster import Shape, Topic
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.run import Plan
 from harness.simulated.scripts import Script, leaders_die_in_turn, stale_alter_partition
+from harness.simulated.transactor import TransactionSettings
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection, Protections
 
@@ -76,8 +77,8 @@ def scripted(script: Script) -> Plan:
     return Plan(script=script, shape=shape, duration=25 * SECOND)
 
 
-def transactions(mix: Mix) -> Plan:
-    return Plan(mix=mix, workload="transactions", shape=Shape(topics=(SAFE_TOPIC,)))
+def transactions(mix: Mix, **shape: object) -> Plan:
+    return Plan(mix=mix, workload="transactions", shape=Shape(topics=(SAFE_TOPIC,), **shape))  # type: ignore[arg-type]
 
 
 HEALTHY: Final = (
@@ -89,12 +90,13 @@ FRESH: Final = {
     "enabled": ["lost-write", "duplicate", "inconsistent-offset", "nonlinearizable-log", "stale-end-offset"]
 }
 QUICK: Final = ProducerSettings(pause=15 * MILLISECOND)
+BUSY: Final = TransactionSettings(pause=10 * MILLISECOND, records=1)
 
 DEFECTS: Final = (
     Defect(
         protection=Protection.REPLICATE_BEFORE_ACKNOWLEDGE,
         anomaly="lost-write",
-        plan=replace(log(LAG_AND_KILLS), producer=QUICK),
+        plan=replace(log(LAG_AND_KILLS, session=900 * MILLISECOND), producer=QUICK),
     ),
     Defect(protection=Protection.APPEND_BEFORE_ACKNOWLEDGE, anomaly="lost-write", plan=log(KILLS)),
     Defect(
@@ -105,7 +107,7 @@ DEFECTS: Final = (
     Defect(
         protection=Protection.END_OFFSET_AFTER_EPOCH_START,
         anomaly="stale-end-offset",
-        plan=replace(log(KILLS, checks=FRESH), producer=QUICK),
+        plan=replace(log(KILLS, checks=FRESH, session=900 * MILLISECOND), producer=QUICK),
     ),
     Defect(
         protection=Protection.SEQUENCES_AFTER_FAILOVER,
@@ -124,8 +126,16 @@ DEFECTS: Final = (
         protection=Protection.BROKER_EPOCH_AT_CONTROLLER, anomaly="lost-write", plan=scripted(stale_alter_partition)
     ),
     Defect(protection=Protection.STABLE_OFFSET, anomaly="aborted-read", plan=transactions(KILLS)),
-    Defect(protection=Protection.MARKERS_TO_ALL_PARTITIONS, anomaly="hanging-transaction", plan=transactions(KILLS)),
-    Defect(protection=Protection.DECISION_BEFORE_MARKERS, anomaly="torn-transaction", plan=transactions(COORDINATORS)),
-    Defect(protection=Protection.PRODUCER_EPOCH_AT_COORDINATOR, anomaly="aborted-read", plan=transactions(KILLS)),
+    Defect(  # what was aborted and never got its marker is committed by its producer's next transaction
+        protection=Protection.MARKERS_TO_ALL_PARTITIONS, anomaly="aborted-read", plan=transactions(KILLS)
+    ),
+    Defect(  # a zombie's end counts for the transaction of whoever has the id now
+        protection=Protection.PRODUCER_EPOCH_AT_COORDINATOR, anomaly="torn-transaction", plan=transactions(KILLS)
+    ),
+    Defect(
+        protection=Protection.DECISION_BEFORE_MARKERS,
+        anomaly="torn-transaction",
+        plan=replace(transactions(COORDINATORS, session=900 * MILLISECOND), transactions=BUSY),
+    ),
 )
 ELSEWHERE: Final[Mapping[Protection, str]] = {}
