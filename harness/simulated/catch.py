@@ -35,7 +35,7 @@ from reports.protections import HEALTHY as HEALTHY_NAME
 from reports.protections import Row, Try, catch_json, catch_page
 from reports.verdict import Severity
 
-TOGETHER: Final = 80  # runs that are judged in one Spark job
+TOGETHER: Final = 60  # runs that are judged in one Spark job
 FILE: Final = "tries.jsonl"
 _DEPENDS_ON: Final = ("nodes/reference", "harness/simulated", "harness/checker", "harness/history", "workloads")
 
@@ -130,14 +130,20 @@ def _judged(batch: Sequence[Wanted], runs: Path, console: Console) -> Iterator[T
     from harness.checker.session import spark_session
     from harness.history.reading import open_run
 
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        made = list(pool.map(_make, batch, [runs] * len(batch)))
+    made = []
+    with (
+        console.status(f"{len(batch)} simulated runs") as status,
+        ProcessPoolExecutor(mp_context=get_context("spawn")) as pool,
+    ):
+        for done in pool.map(_make, batch, [runs] * len(batch)):
+            made.append(done)
+            status.update(f"simulated runs: {len(made)} of {len(batch)}")
     told = [(one, run_dir, note) for one, (run_dir, note, _) in zip(batch, made, strict=True) if run_dir is not None]
     for one, (run_dir, note, simulated_s) in zip(batch, made, strict=True):
         if run_dir is None:
             yield _try(one, "unknown", {}, None, simulated_s, note)
     seconds = {one.key: simulated_s for one, (_, _, simulated_s) in zip(batch, made, strict=True)}
-    with spark_session(rows=10_000) as spark:
+    with console.status(f"judging {len(told)} runs"), spark_session(rows=10_000) as spark:
         verdicts = judge(spark, [open_run(run_dir) for _, run_dir, _ in told])
     for (one, run_dir, note), judged in zip(told, verdicts, strict=True):
         counts = {found.type: found.count for found in judged.verdict.anomalies if found.severity == Severity.VIOLATION}
