@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from harness.options import Backend, Json, Out, RunDirectory, Seed, Set, SpecFile, System
+from harness.protection_commands import protections_app
 from harness.race_commands import race_app
 
 EXIT_ERROR = 3
@@ -40,6 +41,7 @@ kafka_app = typer.Typer(
 spec_app = typer.Typer(help="Specs: their JSON schema, and a spec with all defaults filled in.", no_args_is_help=True)
 app.add_typer(kafka_app, name="kafka")
 app.add_typer(race_app, name="race")
+app.add_typer(protections_app, name="protections")
 app.add_typer(spec_app, name="spec")
 
 

@@ -43,15 +43,26 @@ def _source_of(race: Race) -> Path:
 @cache
 def _common() -> str:
     others = set(_race_files())
-    return hashlib.sha256("".join(_file(path) for path in _engine() if path not in others).encode()).hexdigest()
+    return hash_of(path for path in _engine() if path not in others)
 
 
 def _engine() -> Iterable[Path]:
-    for folder in _WHOLE:
+    apart = _ROOT / "nodes" / "reference"  # a system of its own, in which no race is played
+    yield from (path for path in sources(_WHOLE) if apart not in path.parents)
+    yield from (_ROOT / "harness" / f"{name}.py" for name in _SINGLE)
+
+
+def sources(folders: Iterable[str]) -> Iterable[Path]:
+    """All files of folders of this checkout, in a fixed order."""
+    for folder in folders:
         yield from sorted(
             path for path in (_ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts
         )
-    yield from (_ROOT / "harness" / f"{name}.py" for name in _SINGLE)
+
+
+def hash_of(paths: Iterable[Path]) -> str:
+    """64 hexadecimal digits, over code and not over comments."""
+    return hashlib.sha256("".join(map(_file, paths)).encode()).hexdigest()
 
 
 def _race_files() -> Iterable[Path]:

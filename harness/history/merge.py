@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from harness.history.errors import HistoryError
 from harness.history.frame import Frame, FrameKind, FrameReader, Identity
-from harness.history.recorder import (
+from harness.history.journal import (
     BOUNDS_ASKED,
     COMPLETIONS,
     INVOCATION,

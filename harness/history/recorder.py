@@ -4,7 +4,7 @@ The rule that makes a killed run judgeable: **an invocation is in the kernel's h
 that no record can be read whose send the history does not know. Completions and read records may be lost with the
 process (at most 100 ms of them): the op then counts as unknown, which is true. Files of writer 3, as `frame` has them:
 
-    journal/3.invocations   rows of INVOCATION: a frame per call of `invoke*`, written under a lock: op order, no gaps
+    journal/3.invocations   rows of INVOCATION (journal.py): a frame per call of `invoke*`, written under a lock: op order, no gaps
     journal/3.completions   COMPLETIONS, 3.reads READS, 3.bounds BOUNDS_ASKED: Arrow batches, one each per flush
     journal/3.positions     POSITIONS_FOUND: an Arrow batch per call, written at once
 
@@ -24,7 +24,6 @@ import time
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from pathlib import Path
-from struct import Struct
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -32,91 +31,25 @@ import numpy as np
 import pyarrow as pa
 
 from harness.history.frame import FrameFile, FrameKind, Identity, encode
+from harness.history.journal import (
+    BOUNDS_ASKED,
+    COMPLETIONS,
+    INVOCATION,
+    KIND,
+    OUTCOME,
+    PHASE,
+    POSITIONS_FOUND,
+    PROCESS_STRIDE,
+    READS,
+    TRANSACTION,
+    WRITER_SHIFT,
+    WRITERS,
+)
 from workloads.op import OpKind, Outcome, Phase
 from workloads.workload import Positions, Reads
 
-WRITER_SHIFT = 40
-WRITERS = 1 << 22
-PROCESS_STRIDE = 1000
 FLUSH_SECONDS = 0.05
 BUFFERED_ROWS = 100_000  # about; then whoever records helps to flush
-
-# process, sequence, invoked_ns, partition, bytes of the value, names of client and topic, kind, phase; -1: none
-INVOCATION = Struct("<qqqiihhBB")
-TRANSACTION = Struct("<q")  # op id of the begin, before the rows of a frame of that kind: others do not pay for it
-INVOCATION_FIELDS = [
-    ("process", "<i8"),
-    ("sequence", "<i8"),
-    ("invoked_ns", "<i8"),
-    ("partition", "<i4"),
-    ("value_bytes", "<i4"),
-    ("client", "<i2"),
-    ("topic", "<i2"),
-    ("kind", "u1"),
-    ("phase", "u1"),
-]
-KINDS: tuple[OpKind, ...] = tuple(OpKind)
-PHASES: tuple[Phase, ...] = tuple(Phase)
-OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
-_KIND = {kind: number for number, kind in enumerate(KINDS)}
-_PHASE = {phase: number for number, phase in enumerate(PHASES)}
-_OUTCOME = {outcome: number for number, outcome in enumerate(OUTCOMES)}
-
-
-def _needed(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
-
-
-COMPLETIONS = pa.schema(
-    [
-        _needed("op", pa.int64()),
-        _needed("completed_ns", pa.int64()),
-        _needed("count", pa.int64()),
-        _needed("outcome", pa.int8()),  # place in OUTCOMES
-        ("error", pa.string()),
-        ("broker", pa.int32()),
-        ("offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("timestamp_ms", pa.int64()),
-    ]
-)
-READS = pa.schema(
-    [
-        _needed("op", pa.int64()),
-        _needed("position", pa.int32()),
-        _needed("topic", pa.string()),
-        _needed("partition", pa.int32()),
-        _needed("offset", pa.int64()),
-        ("value", pa.string()),
-        ("leader_epoch", pa.int32()),
-        ("timestamp_ms", pa.int64()),
-    ]
-)
-BOUNDS_ASKED = pa.schema(
-    [
-        _needed("op", pa.int64()),
-        _needed("phase", pa.int8()),  # place in PHASES
-        _needed("topic", pa.string()),
-        _needed("partition", pa.int32()),
-        ("log_start", pa.int64()),
-        ("log_end", pa.int64()),
-        ("read_to", pa.int64()),
-        ("error", pa.string()),
-        ("stable_end", pa.int64()),
-    ]
-)
-POSITIONS_FOUND = pa.schema(
-    [
-        _needed("op", pa.int64()),
-        _needed("group", pa.string()),
-        ("protocol", pa.string()),
-        ("member", pa.string()),
-        ("generation", pa.int32()),
-        _needed("topic", pa.string()),
-        _needed("partition", pa.int32()),
-        ("offset", pa.int64()),
-    ]
-)
 
 
 class RecordingError(Exception):
@@ -189,7 +122,7 @@ class JournalRecorder:
         text = "".join(values)
         heap = text.encode()
         sizes: Iterable[int] = map(len, values) if len(heap) == len(text) else [len(value.encode()) for value in values]
-        kind, phase_number = repeat(_KIND[OpKind.SEND]), repeat(_PHASE[phase])
+        kind, phase_number = repeat(KIND[OpKind.SEND]), repeat(PHASE[phase])
         with self._lock:
             (by,), places = self._numbers((client,)), self._numbers(topics)
             now = repeat(time.monotonic_ns())
@@ -213,7 +146,7 @@ class JournalRecorder:
         with self._lock:
             by, name = self._numbers((client, topic))
             now = time.monotonic_ns()
-            row = INVOCATION.pack(process, -1, now, place, -1, by, name, _KIND[kind], _PHASE[phase])
+            row = INVOCATION.pack(process, -1, now, place, -1, by, name, KIND[kind], PHASE[phase])
             return self._write(1, row, transaction).start
 
     def complete_sends(
@@ -273,7 +206,7 @@ class JournalRecorder:
         stable_end: int | None = None,
     ) -> None:
         """Of an op that was invoked here; before or after its completion."""
-        self._asked.append((op, _PHASE[phase], topic, partition, log_start, log_end, read_to, error, stable_end))
+        self._asked.append((op, PHASE[phase], topic, partition, log_start, log_end, read_to, error, stable_end))
         self._appended(1)
 
     def positions(self, op: int, found: Positions) -> None:
@@ -413,7 +346,7 @@ def _completion_columns(completed: Sequence[_Completed]) -> list[Any]:
         list(chain.from_iterable(chunk.ops for chunk in completed)),
         np.repeat(np.array([chunk.completed_ns for chunk in completed], dtype=np.int64), sizes),
         np.repeat(np.array([chunk.records for chunk in completed], dtype=np.int64), sizes),
-        list(map(_OUTCOME.__getitem__, outcomes)),
+        list(map(OUTCOME.__getitem__, outcomes)),
         *others,
     ]
 

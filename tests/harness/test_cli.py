@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes.reference.protections import Protection
 from tests.harness.krash import krash
 
 
@@ -52,6 +53,7 @@ def test_bad_input_is_told_with_its_exit_code(arguments: tuple[str, ...], code: 
         "kafka fetch",
         "spec schema",
         "spec show",
+        "protections",
         "race run",
         "race compare",
         "track-record",
@@ -61,6 +63,13 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     ran = krash(*command.split(), "--help")
     assert ran.code == 0
     assert "Example:" in ran.stdout
+
+
+def test_protections_are_listed_with_what_goes_wrong_without_them() -> None:
+    told = krash("protections", "--json").answers
+    assert {one["name"] for one in told} == {one.value for one in Protection}
+    assert all(one["source"] and one["without"] for one in told)
+    assert "two leaders in one epoch" in krash("protections").stdout
 
 
 def test_names_may_be_given_together_or_one_by_one(tmp_path: Path) -> None:

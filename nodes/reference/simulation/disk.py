@@ -87,6 +87,10 @@ class SimulatedDisk:
             else:
                 self.files[path] = Contents(bytearray(survived), survived)
 
+    def wipe(self) -> None:
+        """An empty disk in its place; not while a process runs on it."""
+        self.files = {}
+
     def mounted(self, clock: Clock, latency: tuple[int, int] = (MILLISECOND // 10, 2 * MILLISECOND)) -> MountedDisk:
         return MountedDisk(self, clock, self._random, latency)
 

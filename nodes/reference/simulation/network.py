@@ -7,6 +7,8 @@ process dies, and whoever was connected to it is told, unless its machine lost p
     network = SimulatedNetwork(loop, Random(7))
     network.cut("c1", "c2")                   # nothing gets from c1 to c2 any more
     network.trouble = Trouble(loss=0.02)
+    late = network.hold(lambda source, target, message: isinstance(message, VoteRequest))
+    late.caught; late.release()               # what was held arrives now, and nothing more is held
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from random import Random
 
@@ -33,6 +36,29 @@ class Trouble:
     slow: int = 2 * MILLISECOND
 
 
+class Held:
+    """Messages that a rule keeps back until `release`."""
+
+    def __init__(self, network: SimulatedNetwork, rule: Callable[[str, str, object], bool]) -> None:
+        self._network = network
+        self.rule = rule
+        self.caught: list[object] = []
+        self._arrivals: list[tuple[str, str, object, Callable[[], None], Context]] = []
+
+    def keep(self, source: str, target: str, message: object, arrive: Callable[[], None]) -> None:
+        self.caught.append(message)
+        self._arrivals.append((source, target, message, arrive, copy_context()))
+
+    def release(self) -> None:
+        """To whoever is alive: what a dead process sent arrives all the same."""
+        self._network.forget(self)
+        for source, target, message, arrive, context in self._arrivals:
+            self._network.loop.at(
+                self._network.loop.now, self._network.deliver, source, target, message, arrive, context=context
+            )
+        self._arrivals.clear()
+
+
 class SimulatedNetwork:
     def __init__(self, loop: SimulatedLoop, random: Random, delivered: Delivered | None = None) -> None:
         self.loop = loop
@@ -41,6 +67,7 @@ class SimulatedNetwork:
         self._random = random
         self._delivered = delivered
         self._cuts: set[tuple[str, str]] = set()
+        self._held: list[Held] = []
         self.listening: dict[Address, Listener] = {}
         self._links: list[Link] = []
         self._connections = 0
@@ -58,6 +85,15 @@ class SimulatedNetwork:
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cuts
 
+    def hold(self, rule: Callable[[str, str, object], bool]) -> Held:
+        """rule: from, to, message -> is it to be kept back? Requests and responses alike."""
+        held = Held(self, rule)
+        self._held.append(held)
+        return held
+
+    def forget(self, held: Held) -> None:
+        self._held.remove(held)
+
     def carry(
         self, source: str, target: str, process: Process, message: object, arrive: Callable[[], None], after: int = 0
     ) -> int:
@@ -71,6 +107,14 @@ class SimulatedNetwork:
         return when
 
     def _arrive(self, source: str, target: str, message: object, arrive: Callable[[], None]) -> None:
+        for held in self._held:
+            if held.rule(source, target, message):
+                held.keep(source, target, message, arrive)
+                return
+        self.deliver(source, target, message, arrive)
+
+    def deliver(self, source: str, target: str, message: object, arrive: Callable[[], None]) -> None:
+        """Unless there is no way just now."""
         if (source, target) in self._cuts:
             return
         if self._delivered is not None:

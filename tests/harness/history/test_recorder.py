@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from harness.history.frame import FrameFile, FrameKind, FrameReader
-from harness.history.recorder import COMPLETIONS, JournalRecorder, RecordingError
+from harness.history.journal import COMPLETIONS
+from harness.history.recorder import JournalRecorder, RecordingError
 from harness.history.store import finish
 from tests.harness.history.conftest import Run, acknowledge, send
 from workloads.op import OpKind, Outcome, Phase

@@ -14,8 +14,9 @@ import pytest
 from harness.history import merge, rundir
 from harness.history.errors import HistoryError
 from harness.history.frame import FrameFile, FrameKind, FrameReader, Identity, encode
+from harness.history.journal import WRITER_SHIFT
 from harness.history.reading import open_run
-from harness.history.recorder import WRITER_SHIFT, JournalRecorder
+from harness.history.recorder import JournalRecorder
 from harness.history.rows import RowRecorder
 from harness.history.rundir import RunInfo, create_run
 from harness.history.store import finish, recover

@@ -1,0 +1,231 @@
+"""`krash protections catch`: every protection off and on, ten seeds each, judged by the checker, and the table of what came.
+
+    defects -> runs that are still missing, in processes of their own -> one Spark job for many -> tries.jsonl -> docs/protections.{md,json}
+
+Tries are kept and count as long as no source that they depend on has changed, so that a command that was stopped goes on where it was.
+Directories of runs are removed once they are judged, but for those that did not come as stated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+import pyarrow.compute as pc
+from rich.console import Console
+
+from harness.errors import UsageError
+from harness.exits import INTERRUPTED, VALID
+from harness.fingerprint import hash_of, sources
+from harness.simulated.cluster import NotReady
+from harness.simulated.defects import DEFECTS, ELSEWHERE, HEALTHY, Defect
+from harness.simulated.run import Plan, simulate
+from nodes.reference.environment import SECOND
+from nodes.reference.protections import Protections
+from reports.protections import HEALTHY as HEALTHY_NAME
+from reports.protections import Row, Try, catch_json, catch_page
+from reports.verdict import Severity
+
+TOGETHER: Final = 60  # runs that are judged in one Spark job
+FILE: Final = "tries.jsonl"
+_DEPENDS_ON: Final = ("nodes/reference", "harness/simulated", "harness/checker", "harness/history", "workloads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    seeds: int = 10
+    healthy: int = 50
+    only: tuple[str, ...] = ()
+    out: Path = Path("docs")
+    runs: Path = Path("runs/protections")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """One try that is to be made."""
+
+    subject: str
+    off: bool
+    seed: int
+    plan: Plan
+    anomaly: str | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject}-{'off' if self.off else 'on'}-{self.seed}"
+
+    @property
+    def key(self) -> str:
+        about = json.dumps([self.name, asdict(self.plan)], sort_keys=True, default=_plain)
+        return hashlib.sha256(f"{_sources()}\0{about}".encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    """What JSON does not know of a plan: which protections are off, and which script is played."""
+    if isinstance(value, Protections):
+        return sorted(one.value for one in value.off)
+    return getattr(value, "__qualname__", None) or repr(value)
+
+
+@cache
+def _sources() -> str:
+    return hash_of(sources(_DEPENDS_ON))
+
+
+def catch(flags: Flags) -> int:
+    """Make what is missing, and write the table. 0, or 130 after Ctrl-C; UsageError for a name that there is not."""
+    console = Console(highlight=False)
+    defects = _chosen(flags.only)
+    wanted = list(_wanted(defects, flags))
+    flags.runs.mkdir(parents=True, exist_ok=True)
+    kept = _kept(flags.runs / FILE)
+    missing = [one for one in wanted if one.key not in kept]
+    console.print(f" plan      {len(wanted)} runs, {len(wanted) - len(missing)} kept, {len(missing)} to do")
+    interrupted = False
+    try:
+        for begin in range(0, len(missing), TOGETHER):
+            batch = missing[begin : begin + TOGETHER]
+            for found in _judged(batch, flags.runs, console):
+                with (flags.runs / FILE).open("a") as out:
+                    out.write(found.as_line() + "\n")
+                kept[found.key] = found
+            console.print(f" runs      {begin + len(batch)} of {len(missing)} judged")
+    except KeyboardInterrupt:
+        interrupted = True
+    _write(flags, defects, wanted, kept, console)
+    return INTERRUPTED if interrupted else VALID
+
+
+def _chosen(only: Sequence[str]) -> list[Defect]:
+    known = {one.protection.value: one for one in DEFECTS}
+    if unknown := [name for name in only if name not in known]:
+        raise UsageError(f"no entry in the table: {', '.join(unknown)}; there are {', '.join(known)}")
+    return [known[name] for name in only] if only else list(DEFECTS)
+
+
+def _wanted(defects: Sequence[Defect], flags: Flags) -> Iterator[Wanted]:
+    """The first seed of everything comes before the second of anything."""
+    for seed in range(max(flags.seeds, flags.healthy)):
+        if seed < flags.seeds:
+            for defect in defects:
+                for off in (True, False):
+                    plan, subject = defect.planned(off=off), defect.protection.value
+                    yield Wanted(subject=subject, off=off, seed=seed, plan=plan, anomaly=defect.anomaly)
+        if seed < flags.healthy and not flags.only:
+            plan = HEALTHY[seed % len(HEALTHY)]
+            yield Wanted(subject=HEALTHY_NAME, off=False, seed=seed, plan=plan, anomaly=None)
+
+
+def _judged(batch: Sequence[Wanted], runs: Path, console: Console) -> Iterator[Try]:
+    from harness.checker.judge import judge
+    from harness.checker.session import spark_session
+    from harness.history.reading import open_run
+
+    made = []
+    with (
+        console.status(f"{len(batch)} simulated runs") as status,
+        ProcessPoolExecutor(mp_context=get_context("spawn")) as pool,
+    ):
+        for done in pool.map(_make, batch, [runs] * len(batch)):
+            made.append(done)
+            status.update(f"simulated runs: {len(made)} of {len(batch)}")
+    told = [(one, run_dir, note) for one, (run_dir, note, _) in zip(batch, made, strict=True) if run_dir is not None]
+    for one, (run_dir, note, simulated_s) in zip(batch, made, strict=True):
+        if run_dir is None:
+            yield _try(one, "unknown", {}, None, simulated_s, note)
+    seconds = {one.key: simulated_s for one, (_, _, simulated_s) in zip(batch, made, strict=True)}
+    with console.status(f"judging {len(told)} runs"), spark_session(rows=10_000) as spark:
+        verdicts = judge(spark, [open_run(run_dir) for _, run_dir, _ in told])
+    for (one, run_dir, note), judged in zip(told, verdicts, strict=True):
+        counts = {found.type: found.count for found in judged.verdict.anomalies if found.severity == Severity.VIOLATION}
+        first = None
+        if one.anomaly in counts:
+            of_type = judged.anomalies.filter(pc.field("type") == one.anomaly)
+            first = pc.min(of_type["from_ns"]).as_py()
+        found = _try(one, judged.verdict.verdict, counts, first, seconds[one.key], note)
+        if (one.anomaly in counts) if one.off else found.verdict == "valid":
+            shutil.rmtree(run_dir)
+        else:
+            console.print(f" look at   {run_dir}: {found.verdict} {', '.join(counts)} {note or ''}", soft_wrap=True)
+        yield found
+
+
+def _try(
+    one: Wanted, verdict: str, anomalies: dict[str, int], first: int | None, simulated_s: float, note: str | None
+) -> Try:
+    return Try(
+        key=one.key,
+        subject=one.subject,
+        off=one.off,
+        seed=one.seed,
+        verdict=verdict,
+        anomalies=anomalies,
+        first_s=None if first is None else first / SECOND,
+        simulated_s=simulated_s,
+        note=note,
+    )
+
+
+def _make(one: Wanted, runs: Path) -> tuple[Path | None, str | None, float]:
+    """In a process of its own: the run's directory, what has to be said of it, and how long it was."""
+    out = runs / one.name
+    shutil.rmtree(out, ignore_errors=True)
+    try:
+        done = simulate(one.plan, seed=one.seed, out=out)
+    except NotReady as error:
+        return None, str(error), 0.0
+    return out, "; ".join(done.failures) or None, done.seconds
+
+
+def _kept(path: Path) -> dict[str, Try]:
+    """What earlier commands found; a line that was torn is left out."""
+    found = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            one = Try(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+        found[one.key] = one
+    return found
+
+
+def _write(
+    flags: Flags, defects: Sequence[Defect], wanted: Sequence[Wanted], kept: dict[str, Try], console: Console
+) -> None:
+    mine = [kept[one.key] for one in wanted if one.key in kept]
+    rows = []
+    for defect in defects:
+        tries = [one for one in mine if one.subject == defect.protection.value]
+        row = Row(
+            protection=defect.protection.value,
+            source=defect.protection.source,
+            without=defect.protection.without,
+            anomaly=defect.anomaly,
+            faults=defect.faults,
+        )
+        rows.append(replace(row, off=[one for one in tries if one.off], on=[one for one in tries if not one.off]))
+    healthy = [one for one in mine if one.subject == HEALTHY_NAME]
+    if flags.only:
+        for row in rows:
+            console.print(
+                f" {row.protection}: {row.anomaly} in {row.caught} of {len(row.off)} without it, {row.alarms} of {len(row.on)} with it"
+                f"{'; also ' + ', '.join(row.also) if row.also else ''}",
+                soft_wrap=True,
+            )
+        return
+    flags.out.mkdir(parents=True, exist_ok=True)
+    elsewhere = {one.value: where for one, where in ELSEWHERE.items()}
+    page = catch_page(rows, healthy, elsewhere, datetime.now(UTC).date().isoformat())
+    (flags.out / "protections.md").write_text(page)
+    (flags.out / "protections.json").write_text(catch_json(rows, healthy))
+    met = sum(row.meets_bar for row in rows)
+    console.print(f" caught    {met} of {len(rows)}; written {flags.out / 'protections.md'}", soft_wrap=True)

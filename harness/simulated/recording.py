@@ -1,0 +1,206 @@
+"""The history of a simulated run: the rows that clients of a real one would have left, at simulated times.
+
+A simulated run lives in one thread and ends within a second, so its rows stay in memory and are written once, as the same tables in the
+same run directory: the checker does not know the difference. `at` is the clock of the world, in ns.
+
+    rows = Rows("run", lambda: world.loop.now)
+    op = rows.invoke(client="w1.c0", kind=OpKind.POLL, phase=Phase.MAIN, process=rows.new_process())
+    rows.complete(op, Outcome.OK, reads=[Read("log", 0, 17, "log/0/3/4")])
+    rows.save(run_dir, info)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.history.rundir import RunInfo, write_run_info
+from harness.history.tables import TABLES
+from nemesis.fault import FaultRow
+from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
+
+CLOCK = "simulated"
+
+
+class Read(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    value: str | None
+
+
+@dataclass
+class Rows:
+    run: str
+    at: Callable[[], int]
+    ops: list[Op] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    bounds: list[Bounds] = field(default_factory=list)
+    faults: list[FaultRow] = field(default_factory=list)
+    _processes: Iterator[int] = field(default_factory=itertools.count)
+    _sent: dict[int, int] = field(default_factory=dict)  # op of a send -> its place in `records`
+
+    def new_process(self) -> int:
+        return next(self._processes)
+
+    def invoke(
+        self,
+        *,
+        client: str,
+        kind: OpKind,
+        phase: Phase,
+        process: int,
+        topic: str | None = None,
+        partition: int | None = None,
+        transaction: int | None = None,
+    ) -> int:
+        op = len(self.ops)
+        self.ops.append(
+            Op(
+                run=self.run,
+                clock=CLOCK,
+                op=op,
+                client=client,
+                process=process,
+                kind=kind,
+                phase=phase,
+                topic=topic,
+                partition=partition,
+                invoked_ns=self.at(),
+                completed_ns=None,
+                outcome=Outcome.INFO,
+                error=None,
+                broker=None,
+                count=1 if kind is OpKind.SEND else 0,
+                transaction=op if kind is OpKind.BEGIN else transaction,
+            )
+        )
+        return op
+
+    def invoke_send(
+        self,
+        *,
+        client: str,
+        process: int,
+        topic: str,
+        partition: int,
+        sequence: int,
+        value: str,
+        transaction: int | None = None,
+    ) -> int:
+        op = self.invoke(
+            client=client,
+            kind=OpKind.SEND,
+            phase=Phase.MAIN,
+            process=process,
+            topic=topic,
+            partition=partition,
+            transaction=transaction,
+        )
+        self._sent[op] = len(self.records)
+        self._record(op, 0, Read(topic, partition, -1, value), sequence=sequence, offset=None)
+        return op
+
+    def complete(
+        self,
+        op: int,
+        outcome: Outcome,
+        *,
+        error: str | None = None,
+        broker: int | None = None,
+        offset: int | None = None,
+        reads: Sequence[Read] = (),
+    ) -> None:
+        """`offset`: of a send that was acknowledged with one; `reads`: of a poll."""
+        done = {"completed_ns": self.at(), "outcome": str(outcome)}
+        before = self.ops[op]
+        assert before.completed_ns is None, f"op {op} was completed before"
+        count = len(reads) if before.kind == OpKind.POLL else before.count
+        self.ops[op] = replace(before, error=error, broker=broker, count=count, **done)  # type: ignore[arg-type]
+        if op in self._sent:
+            place = self._sent[op]
+            self.records[place] = replace(self.records[place], offset=offset, broker=broker, **done)  # type: ignore[arg-type]
+        for position, read in enumerate(reads):
+            self._record(op, position, read, sequence=None, offset=read.offset)
+
+    def span(
+        self,
+        op: int,
+        *,
+        topic: str,
+        partition: int,
+        log_start: int | None,
+        log_end: int | None,
+        read_to: int | None,
+        error: str | None = None,
+        stable_end: int | None = None,
+    ) -> None:
+        """What the final read found a partition to hold; of an op that is complete."""
+        asked = self.ops[op]
+        self.bounds.append(
+            Bounds(
+                run=self.run,
+                op=op,
+                phase=asked.phase,
+                topic=topic,
+                partition=partition,
+                log_start=log_start,
+                log_end=log_end,
+                read_to=read_to,
+                error=error,
+                invoked_ns=asked.invoked_ns,
+                completed_ns=asked.completed_ns,
+                stable_end=stable_end,
+            )
+        )
+
+    def save(self, run_dir: Path, info: RunInfo) -> Path:
+        """A run directory that `krash check` takes. FileExistsError: nothing is overwritten."""
+        run_dir.mkdir(parents=True)
+        write_run_info(run_dir, replace(info, run=self.run, clock=CLOCK))
+        given: dict[str, list[Any]] = {
+            "ops": self.ops,
+            "records": self.records,
+            "bounds": self.bounds,
+            "faults": self.faults,
+        }
+        for name, table in TABLES.items():
+            (run_dir / "history" / name).mkdir(parents=True)
+            rows = [asdict(row) for row in given.get(name, ())]
+            content = pa.Table.from_pylist(rows, schema=table.schema)
+            pq.write_table(
+                content, run_dir / "history" / name / "0.parquet", compression="zstd", write_page_checksum=True
+            )
+        return run_dir
+
+    def _record(self, op: int, position: int, read: Read, *, sequence: int | None, offset: int | None) -> None:
+        of = self.ops[op]
+        self.records.append(
+            Record(
+                run=self.run,
+                op=op,
+                client=of.client,
+                process=of.process,
+                kind=of.kind,
+                phase=of.phase,
+                position=position,
+                sequence=sequence,
+                topic=read.topic,
+                partition=read.partition,
+                offset=offset,
+                value=read.value,
+                leader_epoch=None,
+                timestamp_ms=None,
+                broker=of.broker,
+                invoked_ns=of.invoked_ns,
+                completed_ns=of.completed_ns,
+                outcome=of.outcome,
+                transaction=of.transaction,
+            )
+        )

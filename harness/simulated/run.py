@@ -1,0 +1,164 @@
+"""One simulated run from the first node to its run directory, a minute of it within seconds.
+
+    run_dir = simulate(Plan(mix=Mix(weights={"kill": 3, "pause": 1})), seed=7, out=Path("runs/x-7"))
+    verdict = judge(spark, [open_run(run_dir)])[0].verdict
+
+In order, as a real run: deploy, clients begin, faults, heal, drain, and the rows are saved. What the protections should have prevented is
+not looked for here: the history is all that the checker gets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from harness.history.rundir import RunInfo
+from harness.simulated.chaos import Faults, Mix
+from harness.simulated.client import Client
+from harness.simulated.cluster import Shape, SimulatedCluster, partitions_of
+from harness.simulated.producer import Producer, ProducerSettings
+from harness.simulated.reader import Reader
+from harness.simulated.recording import Rows
+from harness.simulated.scripts import Missed, Script, Stage
+from harness.simulated.transactor import TransactionSettings, Transactor
+from nodes.reference.environment import SECOND, Environment
+from nodes.reference.simulation.world import Machine, Program
+from workloads.op import Phase
+
+_SETTLE: Final = 30 * SECOND  # for leaders, full ISRs, and what clients have in flight
+_DRAIN: Final = 20 * SECOND
+_CLIENTS: Final = ("w1", "w2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """workload: "log" or "transactions"."""
+
+    name: str = "simulated"
+    shape: Shape = field(default_factory=Shape)
+    mix: Mix = field(default_factory=lambda: Mix(weights={"kill": 1}))
+    workload: str = "log"
+    duration: int = 40 * SECOND
+    producer: ProducerSettings = field(default_factory=ProducerSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    checks: Mapping[str, Any] = field(default_factory=dict)  # the `checks:` section of a spec
+    script: Script | None = None  # instead of drawn faults
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    run_dir: Path
+    seconds: float  # of the world
+    steps: int
+    failures: list[str]  # nodes that ended with an error
+
+
+def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
+    """NotReady when the cluster does not come up. FileExistsError: nothing is overwritten."""
+    cluster = SimulatedCluster(seed, plan.shape)
+    try:
+        rows = Rows(out.name, lambda: cluster.world.loop.now)
+        cluster.ready()
+        end = cluster.world.loop.now + plan.duration
+        clients = _start_clients(cluster, rows, plan, end)
+        faults = Faults(cluster, rows, plan.mix, cluster.world.random("faults"))
+        if plan.script is None:
+            faults.plan(end - SECOND)
+        else:
+            cluster.world.start(cluster.world.machine("nemesis"), _scripted(cluster, plan.script))
+        cluster.world.run_for(plan.duration)
+        faults.heal()
+        cluster.world.run_for(_SETTLE, stop=lambda: cluster.healed() and not any(one.runs for one in clients))
+        _drain(cluster, rows, plan)
+        info = RunInfo(run=out.name, seed=seed, system="reference:simulated", spec=_spec(plan), topics=_topics(plan))
+        rows.save(out, info)
+        failures = [f"{name}: {error!r}" for name, error in cluster.world.failures]
+        return Simulated(
+            run_dir=out, seconds=cluster.world.loop.now / SECOND, steps=cluster.world.loop.steps, failures=failures
+        )
+    finally:
+        cluster.world.close()
+
+
+def _start_clients(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) -> list[Machine]:
+    """Where they run; a program ends when what it has in flight is known, or given up."""
+    places = partitions_of(plan.shape.topics)
+    machines: list[Machine] = []
+
+    def program(name: str, begin: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
+        async def main(environment: Environment) -> None:
+            await begin(Client(environment, name, cluster.bootstrap))
+
+        machines.append(cluster.world.machine(name))
+        cluster.world.start(machines[-1], main)
+
+    for node in _CLIENTS:
+        if plan.workload == "log":
+            for number, (topic, partition) in enumerate(places):
+                client = f"{node}.p{number}"
+                program(client, _producing(rows, topic, partition, plan.producer, end))
+        else:
+            index = _CLIENTS.index(node)
+            program(node, _transacting(rows, f"t{index}-0", places, plan.transactions, end))
+        committed = plan.workload == "transactions"
+        program(f"{node}.c0", _reading(rows, places, end, committed=committed))
+    return machines
+
+
+def _scripted(cluster: SimulatedCluster, script: Script) -> Program:
+    async def main(environment: Environment) -> None:
+        with contextlib.suppress(Missed):  # then nothing comes of it, which the table shows
+            await script(Stage(cluster, environment))
+
+    return main
+
+
+def _producing(rows: Rows, topic: str, partition: int, settings: ProducerSettings, end: int) -> Any:
+    return lambda client: Producer(client, rows, topic, partition, settings).run(end)
+
+
+def _transacting(rows: Rows, name: str, places: list[tuple[str, int]], settings: TransactionSettings, end: int) -> Any:
+    return lambda client: Transactor(client, rows, name, places, settings).run(end)
+
+
+def _reading(rows: Rows, places: list[tuple[str, int]], end: int, *, committed: bool) -> Any:
+    return lambda client: Reader(client, rows, places, Phase.MAIN, committed=committed).run(end)
+
+
+def _drain(cluster: SimulatedCluster, rows: Rows, plan: Plan) -> None:
+    """A fresh client reads everything; whoever still sends has its time until then."""
+    places = partitions_of(plan.shape.topics)
+    machine = cluster.world.machine("drain")
+    until = cluster.world.loop.now + _DRAIN
+
+    async def main(environment: Environment) -> None:
+        client = Client(environment, "w1.d0", cluster.bootstrap)
+        await Reader(client, rows, places, Phase.FINAL, committed=plan.workload == "transactions").drain(until)
+
+    cluster.world.start(machine, main)
+    cluster.world.run_for(2 * _DRAIN, stop=lambda: machine.process is None)
+
+
+def _spec(plan: Plan) -> dict[str, Any]:
+    """What the checker has to know of it."""
+    if plan.workload == "transactions":
+        return {"workload": {"name": "transactions", "isolation": "read_committed"}, "checks": dict(plan.checks)}
+    return {
+        "workload": {
+            "name": "log",
+            "acks": "all" if plan.producer.acks == -1 else str(plan.producer.acks),
+            "idempotence": plan.producer.idempotent,
+            "requests_in_flight": 1,
+        },
+        "checks": dict(plan.checks),
+    }
+
+
+def _topics(plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {"name": topic.name, "partitions": topic.partitions, "replication": topic.replication, "config": topic.config}
+        for topic in plan.shape.topics
+    ]
