@@ -20,7 +20,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from rich.console import Console
 
 from harness.errors import UsageError
@@ -147,16 +149,21 @@ def _judged(batch: Sequence[Wanted], runs: Path, console: Console) -> Iterator[T
         verdicts = judge(spark, [open_run(run_dir) for _, run_dir, _ in told])
     for (one, run_dir, note), judged in zip(told, verdicts, strict=True):
         counts = {found.type: found.count for found in judged.verdict.anomalies if found.severity == Severity.VIOLATION}
-        first = None
-        if one.anomaly in counts:
-            of_type = judged.anomalies.filter(pc.field("type") == one.anomaly)
-            first = pc.min(of_type["from_ns"]).as_py()
+        first = _first_witness(run_dir, judged.anomalies, one.anomaly) if one.anomaly in counts else None
         found = _try(one, judged.verdict.verdict, counts, first, seconds[one.key], note)
         if (one.anomaly in counts) if one.off else found.verdict == "valid":
             shutil.rmtree(run_dir)
         else:
             console.print(f" look at   {run_dir}: {found.verdict} {', '.join(counts)} {note or ''}", soft_wrap=True)
         yield found
+
+
+def _first_witness(run_dir: Path, anomalies: pa.Table, kind: str | None) -> int | None:
+    """When the first op was invoked that a finding of a kind names, ns of the world; None if none names any."""
+    named = pc.list_flatten(anomalies.filter(pc.field("type") == kind)["ops"])
+    ops = pq.read_table(run_dir / "history" / "ops", columns=["op", "invoked_ns"])
+    first: int | None = pc.min(ops.filter(pc.is_in(ops["op"], value_set=pc.unique(named)))["invoked_ns"]).as_py()
+    return first
 
 
 def _try(
