@@ -95,8 +95,9 @@ def side_by_side(lanes: Sequence[Sequence[str]], arguments: Sequence[str]) -> in
 def read_results(results: Path, wanted: Sequence[str]) -> list[Environment]:
     """What tox and pytest wrote about the environments that should have run."""
     environments: dict[str, Any] = {}
-    for told in results.glob("tox-*.json"):
-        environments |= json.loads(told.read_text())["testenvs"]
+    for told in results.glob("tox-*.json"):  # each names all environments, those of other lanes with nothing in them
+        ran = json.loads(told.read_text())["testenvs"]
+        environments |= {name: environment for name, environment in ran.items() if environment}
     return [_environment(name, environments.get(name, {}), results / f"{name}.xml") for name in wanted]
 
 
