@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
@@ -105,6 +106,7 @@ class History(RunTables):
         self.bounds = bounds
         self._kept: list[DataFrame] = []
         self._made: dict[Callable[[History], Any], Any] = {}
+        self._making: dict[Callable[[History], Any], RLock] = {}
 
     def _read_of(
         self, told: Sequence[transactions.Transaction], records: DataFrame, runs: Mapping[str, RunFacts]
@@ -336,10 +338,11 @@ class History(RunTables):
         return F.broadcast(frame) if rows <= BROADCAST_ROWS else frame
 
     def once(self, make: Callable[[History], Made]) -> Made:
-        """What `make` returns, made at the first call; frames in it are for `make` to keep."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return cast(Made, self._made[make])
+        """What `make` returns, made at the first call, whatever threads ask; frames in it are for `make` to keep."""
+        with self._making.setdefault(make, RLock()):
+            if make not in self._made:
+                self._made[make] = make(self)
+            return cast(Made, self._made[make])
 
     def keep(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -49,6 +50,7 @@ from harness.history.reading import History as Stored
 from harness.history.rundir import VERDICT_JSON, write_whole
 
 ANOMALY_DIR = "anomalies"
+PASSES_AT_ONCE = 2
 ROWS_KEPT = 100_000  # findings per run, type and severity that are written out; the count is always exact
 
 CHECKS: tuple[Check, ...] = (
@@ -70,6 +72,9 @@ CHECKS: tuple[Check, ...] = (
     *replicas.CHECKS,
     availability.CHECK,
 )
+
+
+Table = Callable[[History], DataFrame | None]
 
 
 class Screened(NamedTuple):
@@ -155,30 +160,41 @@ def write_at(place: SparkPlace, judged: Judged) -> None:
 def _screen(
     checks: Sequence[Check], history: History, say: Callable[[str], None]
 ) -> tuple[dict[Search, Screened], Counter[str]]:
-    """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over the ledger."""
-    read: Counter[str] = Counter()
-    screened: dict[Search, Screened] = {}
-    tables: dict[Callable[[History], DataFrame | None], list[Search]] = {offsets: []}
+    """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over the ledger.
+
+    Most tables are made of the ledger, so that is first. The others go two at a time: while Spark plans one, which is one
+    thread's work, the other keeps the processors busy.
+    """
+    tables: dict[Table, list[Search]] = {offsets: []}
     for check in checks:
         for search in check.searches:
             tables.setdefault(search.table, []).append(search)
-    for place, (table, searches) in enumerate(tables.items(), 1):
-        say(f"looking for suspects, pass {place} of {len(tables)}")
-        began = time.perf_counter()
-        counts = [F.expr(f"count_if({search.suspect})").alias(str(column)) for column, search in enumerate(searches)]
-        frame = table(history)
-        if frame is None:
-            screened |= dict.fromkeys(searches, Screened(0, 0.0))
-            continue
-        if table is offsets:
-            rows = frame.groupBy("run").agg(F.expr("count_if(read_min is not null)").alias("read"), *counts).collect()
-            read.update({row["run"]: row["read"] for row in rows})
-        else:
-            rows = frame.agg(*counts).collect()
-        seconds = (time.perf_counter() - began) / max(len(searches), 1)
-        for column, search in enumerate(searches):
-            screened[search] = Screened(sum(row[str(column)] for row in rows), seconds)
+    say(f"looking for suspects, pass 1 of {len(tables)}")
+    screened, read = _counted(history, offsets, tables.pop(offsets))
+    passes = 1 + len(tables)
+    with ThreadPoolExecutor(PASSES_AT_ONCE) as pool:
+        counting = [pool.submit(_counted, history, table, searches) for table, searches in tables.items()]
+        for place, one in enumerate(as_completed(counting), 2):
+            say(f"looking for suspects, pass {place} of {passes}")
+            screened |= one.result()[0]
     return screened, read
+
+
+def _counted(history: History, table: Table, searches: Sequence[Search]) -> tuple[dict[Search, Screened], Counter[str]]:
+    began = time.perf_counter()
+    frame = table(history)
+    if frame is None:
+        return dict.fromkeys(searches, Screened(0, 0.0)), Counter()
+    counts = [F.expr(f"count_if({search.suspect})").alias(str(column)) for column, search in enumerate(searches)]
+    read: Counter[str] = Counter()
+    if table is offsets:
+        rows = frame.groupBy("run").agg(F.expr("count_if(read_min is not null)").alias("read"), *counts).collect()
+        read.update({row["run"]: row["read"] for row in rows})
+    else:
+        rows = frame.agg(*counts).collect()
+    seconds = (time.perf_counter() - began) / max(len(searches), 1)
+    found = {search: Screened(sum(row[str(column)] for row in rows), seconds) for column, search in enumerate(searches)}
+    return found, read
 
 
 def _search(check: Check, history: History, screened: Mapping[Search, Screened]) -> Found:
