@@ -138,4 +138,39 @@ DEFECTS: Final = (
         plan=replace(transactions(COORDINATORS, session=900 * MILLISECOND), transactions=BUSY),
     ),
 )
-ELSEWHERE: Final[Mapping[Protection, str]] = {}
+_TESTS: Final = "tests/nodes/reference/"
+_SHOWN_BY: Final[Mapping[str, tuple[Protection, ...]]] = {
+    "raft/test_lockstep.py": (
+        Protection.VOTE_PERSISTED,
+        Protection.ONE_VOTE_IN_AN_EPOCH,
+        Protection.COMMIT_IN_OWN_EPOCH,
+        Protection.FSYNC_ON_VOTE,
+        Protection.FSYNC_ON_APPEND,
+    ),
+    "simulation/test_quorum.py": (Protection.CHECK_QUORUM, Protection.SNAPSHOT_HAS_ALL_COMMITTED),
+    "partition/test_leader.py": (
+        Protection.MAXIMAL_ISR,
+        Protection.ISR_COMMITTED_FIRST,
+        Protection.HIGH_WATERMARK_WITHIN_MIN_ISR,
+    ),
+    "partition/test_membership.py": (Protection.BROKER_EPOCH_AT_LEADER, Protection.ISR_ELIGIBILITY_AT_LEADER),
+    "controller/test_properties.py": (
+        Protection.ISR_ELIGIBILITY_AT_CONTROLLER,
+        Protection.COMMITTED_BEFORE_ANSWERED,
+        Protection.STALE_EPOCH_IN_HEARTBEAT,
+        Protection.ID_CONFLICT_RESOLVED,
+    ),
+    "log/test_log.py": (Protection.CHECKSUM_AFTER_TORN_WRITE,),
+    "log/test_producers.py": (Protection.PRODUCER_EPOCH_FENCED, Protection.COORDINATOR_EPOCH_FENCED),
+    "coordinator/test_offsets.py": (
+        Protection.GENERATION_FENCED,
+        Protection.OFFSET_COMMIT_WRITTEN,
+        Protection.TRANSACTIONAL_OFFSETS_WAIT,
+        Protection.UNSTABLE_OFFSETS_REFUSED,
+    ),
+    "coordinator/test_membership.py": (Protection.SYNC_WAITS_FOR_ASSIGNMENT, Protection.STATIC_MEMBER_FENCED),
+    "coordinator/test_verification.py": (Protection.TRANSACTION_VERIFIED,),
+}
+ELSEWHERE: Final[Mapping[Protection, str]] = {
+    protection: _TESTS + file for file, protections in _SHOWN_BY.items() for protection in protections
+}
