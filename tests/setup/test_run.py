@@ -29,7 +29,9 @@ def results(tmp_path: Path) -> Path:
         "kafka": {"result": {"success": True, "skipped": True, "duration": 0.0}},
     }
     for name, told in environments.items():
-        whole = dict.fromkeys(environments, {}) | {name: told}  # as tox writes it: with all that it did not run
+        whole: dict[str, object] = {other: {} for other in environments} | {
+            name: told
+        }  # as tox writes it: with all that it did not run
         (tmp_path / f"tox-{name}.json").write_text(json.dumps({"testenvs": whole}))
     (tmp_path / "unit.xml").write_text(JUNIT)
     return tmp_path
