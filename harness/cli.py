@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from harness.options import Backend, Json, Out, RunDirectory, Seed, Set, SpecFile, System
+from harness.options import Backend, Json, Out, RunDirectory, Seed, Set, SpecFile, System, words
 from harness.protection_commands import protections_app
 from harness.race_commands import race_app
 
@@ -154,7 +154,7 @@ def check(
             paths,
             model=model,
             initial=initial,
-            consistency=_words(consistency),
+            consistency=words(consistency),
             format_name=format_name,
             where=Where(master=master, settings=tuple(spark_conf or ()), out=out),
             as_json=as_json,
@@ -337,8 +337,8 @@ def track_record(
 
     flags = Flags(
         times=times,
-        only=_words(only),
-        systems=_words(systems),
+        only=words(only),
+        systems=words(systems),
         out=out,
         runs=runs,
         earlier=earlier,
@@ -346,11 +346,6 @@ def track_record(
         as_json=as_json,
     )
     raise typer.Exit(record(flags))
-
-
-def _words(texts: list[str] | None) -> tuple[str, ...]:
-    """ "a,b" and "c" of an option that was given twice: a, b, c."""
-    return tuple(word.strip() for text in texts or () for word in text.split(",") if word.strip())
 
 
 @spec_app.command("schema")

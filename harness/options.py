@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,3 +25,8 @@ Set = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Where run directories go.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of text.")]
+
+
+def words(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """ "a,b" and "c" of an option that was given twice: a, b, c."""
+    return tuple(word.strip() for text in texts or () for word in text.split(",") if word.strip())

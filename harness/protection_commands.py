@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.options import Json
+from harness.options import Json, words
 
 protections_app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
@@ -42,5 +42,4 @@ def catch_table(
     """
     from harness.simulated.catch import Flags, catch
 
-    names = tuple(word.strip() for text in only or () for word in text.split(",") if word.strip())
-    raise typer.Exit(catch(Flags(seeds=seeds, healthy=healthy, only=names, out=out, runs=runs)))
+    raise typer.Exit(catch(Flags(seeds=seeds, healthy=healthy, only=words(only), out=out, runs=runs)))

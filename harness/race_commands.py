@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.options import Json, Out, Seed, System
+from harness.options import Json, Out, Seed, System, words
 
 race_app = typer.Typer(
     help="Races: known bugs as scripted interleavings, shown again on the versions that have them.",
@@ -89,5 +89,4 @@ def race_compare(
     from harness.race import RaceFlags, compare_races
 
     flags = RaceFlags(variant=variant, settings=tuple(settings or ()), backend=backend, out=out)
-    names = [name.strip() for name in systems.split(",") if name.strip()]
-    raise typer.Exit(compare_races(race, flags, systems=names, times=times, as_json=as_json))
+    raise typer.Exit(compare_races(race, flags, systems=words([systems]), times=times, as_json=as_json))

@@ -11,19 +11,17 @@ from typing import Final, NamedTuple
 
 from nodes.reference.log.batch import (
     HEADER_SIZE,
-    MAGIC,
     NO_PRODUCER,
     NO_SEQUENCE,
-    PREFIX_SIZE,
+    TRANSACTIONAL,
     BatchHeader,
     Marker,
+    assembled,
     batches,
     read_marker,
-    sealed,
+    signed_varint,
     varint,
 )
-
-_TRANSACTIONAL: Final = 0x10
 
 
 class Writer(NamedTuple):
@@ -38,22 +36,15 @@ NOBODY: Final = Writer()
 def batch(values: Sequence[str], writer: Writer = NOBODY, *, base_sequence: int = NO_SEQUENCE, timestamp: int) -> bytes:
     """timestamp: ms."""
     content = b"".join(_record(delta, value.encode()) for delta, value in enumerate(values))
-    header = BatchHeader(
-        base_offset=0,
-        length=HEADER_SIZE - PREFIX_SIZE + len(content),
-        leader_epoch=-1,
-        magic=MAGIC,
-        crc=0,
-        attributes=_TRANSACTIONAL if writer.transactional else 0,
-        last_offset_delta=len(values) - 1,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
+    return assembled(
+        content,
+        count=len(values),
+        timestamp=timestamp,
+        attributes=TRANSACTIONAL if writer.transactional else 0,
         producer_id=writer.producer_id,
         producer_epoch=writer.epoch,
         base_sequence=base_sequence,
-        records=len(values),
     )
-    return sealed(header, content)
 
 
 class Piece(NamedTuple):
@@ -99,14 +90,5 @@ def _values(content: bytes, position: int, header: BatchHeader) -> Iterator[tupl
 
 
 def _record(delta: int, value: bytes) -> bytes:
-    body = b"\x00\x00" + _varint(delta) + b"\x01" + _varint(len(value)) + value + b"\x00"
-    return _varint(len(body)) + body
-
-
-def _varint(value: int) -> bytes:
-    zigzag, written = value << 1, bytearray()
-    while zigzag >= 0x80:
-        written.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    written.append(zigzag)
-    return bytes(written)
+    body = b"\x00\x00" + signed_varint(delta) + b"\x01" + signed_varint(len(value)) + value + b"\x00"
+    return signed_varint(len(body)) + body

@@ -23,7 +23,7 @@ from nodes.reference.environment import MILLISECOND, SECOND, Address, Connection
 
 REQUEST_TIMEOUT: Final = 2 * SECOND
 BACKOFF: Final = 50 * MILLISECOND
-GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
+TRANSACTION: Final = 1  # key type of FindCoordinator
 
 
 class Client:
@@ -77,7 +77,7 @@ class Client:
         await self.pause()
 
     async def coordinator(self, key: str, kind: int, *, deadline: int) -> int | None:
-        """Of a group or a transactional id. None: nobody said before the deadline."""
+        """Of what a key names, here a transactional id. None: nobody said before the deadline."""
         while self.now < deadline:
             address = self.environment.random.choice([*self._bootstrap, *self._brokers.values()])
             try:
@@ -95,10 +95,6 @@ class Client:
     async def ask(self, node: int, request: object, *, timeout: int = REQUEST_TIMEOUT) -> Any:
         """Disconnected when there is no answer in time."""
         return await self._ask(self._brokers[node], request, timeout)
-
-    def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
 
     async def _ask(self, address: Address, request: object, timeout: int) -> object:
         deadline = self.now + timeout

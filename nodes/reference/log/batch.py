@@ -35,7 +35,7 @@ MAGIC: Final = 2
 NO_PRODUCER: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
-_CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_CODEC, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20  # bits of attributes
 
 
 class Codec(enum.IntEnum):
@@ -102,11 +102,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
 
 def parse(content: Content, position: int) -> BatchHeader:
@@ -182,20 +182,43 @@ def marker_batch(
     # attributes, timestamp delta and offset delta are 0; lengths are zigzag varints below 64, one byte each
     body = b"\x00\x00\x00" + bytes([2 * len(key)]) + key + bytes([2 * len(value)]) + value + b"\x00"
     records = bytes([2 * len(body)]) + body
+    return assembled(
+        records,
+        count=1,
+        timestamp=timestamp,
+        attributes=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+def assembled(
+    records: bytes,
+    *,
+    count: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytes:
+    """One batch of `count` encoded records, all of one time (ms); by default as a producer without an id sends it."""
     header = BatchHeader(
-        base_offset=0,
+        base_offset=base_offset,
         length=HEADER_SIZE - PREFIX_SIZE + len(records),
-        leader_epoch=-1,
+        leader_epoch=leader_epoch,
         magic=MAGIC,
         crc=0,
-        attributes=_TRANSACTIONAL | _CONTROL,
-        last_offset_delta=0,
+        attributes=attributes,
+        last_offset_delta=count - 1,
         base_timestamp=timestamp,
         max_timestamp=timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        base_sequence=NO_SEQUENCE,
-        records=1,
+        base_sequence=base_sequence,
+        records=count,
     )
     return sealed(header, records)
 
@@ -246,3 +269,28 @@ def varint(content: Content, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), position
     raise IndexError("a varint of more than ten bytes")
+
+
+def signed_varint(value: int) -> bytes:
+    """The zigzag varint that `varint` reads, as lengths and deltas in records are."""
+    zigzag, written = (value << 1) ^ (value >> 63), bytearray()
+    while zigzag >= 0x80:
+        written.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    written.append(zigzag)
+    return bytes(written)
+
+
+def sized(content: bytes | None) -> bytes:
+    """A key or a value in a record: its length, -1 for none, and it."""
+    return signed_varint(-1) if content is None else signed_varint(len(content)) + content
+
+
+def read_sized(content: Content, position: int) -> tuple[bytes | None, int]:
+    """What `sized` wrote, and the position after it. IndexError, ValueError where it is cut off."""
+    size, at = varint(content, position)
+    if size < 0:
+        return None, at
+    if at + size > len(content):
+        raise ValueError(f"{size} bytes where {len(content) - at} are")
+    return bytes(content[at : at + size]), at + size

@@ -12,25 +12,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from nodes.reference.log.batch import (
     HEADER_SIZE,
-    MAGIC,
-    NO_PRODUCER,
-    NO_SEQUENCE,
-    PREFIX_SIZE,
+    TRANSACTIONAL,
     BatchHeader,
     Codec,
     Content,
     EndOfTransaction,
+    assembled,
     batches,
     read_marker,
-    sealed,
+    read_sized,
+    signed_varint,
+    sized,
     varint,
 )
-
-_TRANSACTIONAL: Final = 0x10
 
 
 class KeyedRecord(NamedTuple):
@@ -60,22 +58,17 @@ class Undecodable(Exception):
 def encode(records: tuple[KeyedRecord, ...], *, timestamp: int, writer: Writer | None = None) -> bytes:
     """One batch. timestamp: ms. With a writer it is transactional; its sequence is 0 as in Kafka, and nobody checks it."""
     content = b"".join(_record(record, delta) for delta, record in enumerate(records))
-    header = BatchHeader(
-        base_offset=0,
-        length=HEADER_SIZE - PREFIX_SIZE + len(content),
-        leader_epoch=-1,
-        magic=MAGIC,
-        crc=0,
-        attributes=0 if writer is None else _TRANSACTIONAL,
-        last_offset_delta=len(records) - 1,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
-        producer_id=NO_PRODUCER if writer is None else writer.producer_id,
-        producer_epoch=-1 if writer is None else writer.producer_epoch,
-        base_sequence=NO_SEQUENCE if writer is None else 0,
-        records=len(records),
+    if writer is None:
+        return assembled(content, count=len(records), timestamp=timestamp)
+    return assembled(
+        content,
+        count=len(records),
+        timestamp=timestamp,
+        attributes=TRANSACTIONAL,
+        producer_id=writer.producer_id,
+        producer_epoch=writer.producer_epoch,
+        base_sequence=0,
     )
-    return sealed(header, content)
 
 
 def decode(content: Content) -> Iterator[KeyedBatch]:
@@ -93,7 +86,7 @@ def decode(content: Content) -> Iterator[KeyedBatch]:
 
 
 def _record(record: KeyedRecord, delta: int) -> bytes:
-    body = b"".join((b"\x00\x00", signed_varint(delta), _bytes(record.key), _bytes(record.value), b"\x00"))
+    body = b"".join((b"\x00\x00", signed_varint(delta), sized(record.key), sized(record.value), b"\x00"))
     return signed_varint(len(body)) + body
 
 
@@ -103,32 +96,9 @@ def _records(content: Content, at: int, count: int) -> Iterator[KeyedRecord]:
         end = at + size
         _, at = varint(content, at + 1)  # timestamp delta, after the attributes
         _, at = varint(content, at)  # offset delta
-        key, at = _read_bytes(content, at)
-        value, _ = _read_bytes(content, at)
+        key, at = read_sized(content, at)
+        value, _ = read_sized(content, at)
         if key is None:
             raise ValueError("a record without a key")
         yield KeyedRecord(key, value)
         at = end
-
-
-def _bytes(content: bytes | None) -> bytes:
-    return signed_varint(-1) if content is None else signed_varint(len(content)) + content
-
-
-def _read_bytes(content: Content, at: int) -> tuple[bytes | None, int]:
-    size, at = varint(content, at)
-    if size < 0:
-        return None, at
-    if at + size > len(content):
-        raise ValueError(f"{size} bytes where {len(content) - at} are")
-    return bytes(content[at : at + size]), at + size
-
-
-def signed_varint(value: int) -> bytes:
-    """Zigzag, as lengths and deltas in records are."""
-    zigzag, written = (value << 1) ^ (value >> 63), bytearray()
-    while zigzag >= 0x80:
-        written.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    written.append(zigzag)
-    return bytes(written)

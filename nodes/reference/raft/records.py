@@ -23,22 +23,20 @@ from kio.static.primitive import i16, i32, i64
 from kio.static.protocol import Entity
 
 from nodes.reference.log.batch import (
+    CONTROL,
     HEADER_SIZE,
-    MAGIC,
-    NO_PRODUCER,
-    NO_SEQUENCE,
-    PREFIX_SIZE,
-    BatchHeader,
     BatchRefused,
+    assembled,
     intact,
     parse,
-    sealed,
+    read_sized,
+    signed_varint,
+    sized,
     varint,
 )
 from nodes.reference.raft.log import Batch, Control, LeaderChange, SnapshotFooter, SnapshotHeader, Voters
 from nodes.reference.raft.schema import VOTER_ASSIGNMENT_TYPE, Voter, VoterAssignmentMessage
 
-_CONTROL: Final = 0x20
 _KEY: Final = struct.Struct(">hh")  # version, type
 _TYPES: Final[dict[int, type[Entity]]] = {
     2: LeaderChangeMessage,
@@ -59,22 +57,14 @@ def encode(batch: Batch, cluster_id: str) -> bytes:
         else [_record(0, *_control(batch.control, cluster_id), 0)]
     )
     content = b"".join(records)
-    header = BatchHeader(
+    return assembled(
+        content,
+        count=len(records),
+        timestamp=batch.timestamp,
         base_offset=batch.base_offset,
-        length=HEADER_SIZE - PREFIX_SIZE + len(content),
         leader_epoch=batch.epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=0 if batch.control is None else _CONTROL,
-        last_offset_delta=len(records) - 1,
-        base_timestamp=batch.timestamp,
-        max_timestamp=batch.timestamp,
-        producer_id=NO_PRODUCER,
-        producer_epoch=-1,
-        base_sequence=NO_SEQUENCE,
-        records=len(records),
+        attributes=0 if batch.control is None else CONTROL,
     )
-    return sealed(header, content)
 
 
 def decode(content: bytes, position: int) -> tuple[Batch, int]:
@@ -109,8 +99,10 @@ def decode_all(content: bytes) -> list[Batch]:
 
 
 def _record(attributes: int, key: bytes | None, value: bytes, delta: int) -> bytes:
-    body = b"".join((bytes((attributes,)), _varint(0), _varint(delta), _bytes(key), _bytes(value), _varint(0)))
-    return _varint(len(body)) + body
+    body = b"".join(
+        (bytes((attributes,)), signed_varint(0), signed_varint(delta), sized(key), sized(value), signed_varint(0))
+    )
+    return signed_varint(len(body)) + body
 
 
 def _read_record(content: bytes, at: int) -> tuple[bytes | None, bytes, int]:
@@ -118,34 +110,12 @@ def _read_record(content: bytes, at: int) -> tuple[bytes | None, bytes, int]:
     end = at + size
     _, at = varint(content, at + 1)  # timestamp delta, after the attributes
     _, at = varint(content, at)  # offset delta
-    key, at = _read_bytes(content, at)
-    value, at = _read_bytes(content, at)
+    key, at = read_sized(content, at)
+    value, at = read_sized(content, at)
     headers, at = varint(content, at)
     if headers or at != end or value is None:
         raise ValueError("not a record of the metadata log")
     return key, value, at
-
-
-def _bytes(content: bytes | None) -> bytes:
-    return _varint(-1) if content is None else _varint(len(content)) + content
-
-
-def _read_bytes(content: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = varint(content, at)
-    if size < 0:
-        return None, at
-    if at + size > len(content):
-        raise ValueError(f"{size} bytes where {len(content) - at} are")
-    return content[at : at + size], at + size
-
-
-def _varint(value: int) -> bytes:
-    zigzag, written = (value << 1) ^ (value >> 63), bytearray()
-    while zigzag >= 0x80:
-        written.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    written.append(zigzag)
-    return bytes(written)
 
 
 def _control(control: Control, cluster_id: str) -> tuple[bytes, bytes]:
