@@ -29,7 +29,8 @@ from harness.errors import UsageError
 from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
 from harness.simulated.cluster import NotReady
-from harness.simulated.defects import DEFECTS, ELSEWHERE, HEALTHY, Defect
+from harness.simulated.defect import Defect
+from harness.simulated.defects import DEFECTS, ELSEWHERE, HEALTHY
 from harness.simulated.run import Plan, simulate
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protections

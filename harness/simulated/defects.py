@@ -6,91 +6,37 @@ Stated before anything is run: with the protection off the checker finds `anomal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from harness.simulated.chaos import Mix
-from harness.simulated.cluster import Shape, Topic
-from harness.simulated.producer import ProducerSettings
-from harness.simulated.run import Plan
-from harness.simulated.scripts import Script, leaders_die_in_turn, stale_alter_partition
-from harness.simulated.transactor import TransactionSettings
+from harness.simulated.cluster import Topic
+from harness.simulated.defect import (
+    ANYTHING,
+    BUSY,
+    COORDINATORS,
+    CUTS,
+    FRESH,
+    KILLS,
+    LAG_AND_KILLS,
+    LOST_ANSWERS,
+    POWER,
+    QUICK,
+    SAFE_TOPIC,
+    TWO_KILLS,
+    Defect,
+    log,
+    scripted,
+    transactions,
+)
+from harness.simulated.group_defects import GROUP_DEFECTS
+from harness.simulated.scripts import leaders_die_in_turn, stale_alter_partition
 from nodes.reference.environment import MILLISECOND, SECOND
-from nodes.reference.protections import Protection, Protections
-
-# What a healthy cluster has to survive: one broker at a time, and one controller.
-ANYTHING: Final = Mix(
-    weights={
-        "kill": 3,
-        "power-loss": 1,
-        "pause": 1,
-        "wipe": 1,
-        "isolate": 2,
-        "cut-from-controllers": 1,
-        "cut-from-brokers": 1,
-        "kill-controller": 1,
-        "power-loss-controller": 1,
-        "pause-controller": 1,
-        "isolate-controller": 1,
-        "slow": 1,
-        "loss": 1,
-    }
-)
-KILLS: Final = Mix(weights={"kill": 3, "pause": 1}, every=1200 * MILLISECOND, longest=2500 * MILLISECOND)
-LAG_AND_KILLS: Final = Mix(weights={"slow": 3, "kill": 4}, every=600 * MILLISECOND, longest=2 * SECOND)
-LOST_ANSWERS: Final = Mix(weights={"loss": 4, "kill": 3}, every=600 * MILLISECOND, longest=1500 * MILLISECOND)
-TWO_KILLS: Final = Mix(
-    weights={"kill": 1}, together=3, every=600 * MILLISECOND, shortest=1500 * MILLISECOND, longest=4 * SECOND
-)
-CUTS: Final = Mix(weights={"cut-from-controllers": 1}, every=SECOND, shortest=3 * SECOND, longest=6 * SECOND)
-POWER: Final = Mix(weights={"power-loss": 2, "all-power-loss": 2}, every=2 * SECOND)
-COORDINATORS: Final = Mix(weights={"kill": 3, "pause": 1, "isolate": 1}, every=SECOND, longest=3 * SECOND)
-SAFE_TOPIC: Final = Topic(config={"min.insync.replicas": "2"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Defect:
-    protection: Protection
-    anomaly: str  # type, as in docs/anomalies.md
-    plan: Plan
-
-    @property
-    def faults(self) -> str:
-        """What the plan breaks, in words."""
-        script = self.plan.script
-        return ", ".join(self.plan.mix.weights) if script is None else (script.__doc__ or "").splitlines()[0]
-
-    def planned(self, *, off: bool) -> Plan:
-        protections = Protections(off=[self.protection] if off else [])
-        return replace(self.plan, name=self.protection.value, shape=replace(self.plan.shape, protections=protections))
-
-
-def log(mix: Mix, topic: Topic = SAFE_TOPIC, *, checks: Mapping[str, object] | None = None, **shape: object) -> Plan:
-    return Plan(mix=mix, shape=Shape(topics=(topic,), **shape), checks=dict(checks or {}))  # type: ignore[arg-type]
-
-
-def scripted(script: Script) -> Plan:
-    """Two replicas and one partition; a request may wait long for its answer."""
-    shape = Shape(
-        brokers=2, topics=(Topic(partitions=1, replication=2),), request_timeout_ms=10_000, replica_lag_ms=10_000
-    )
-    return Plan(script=script, shape=shape, duration=25 * SECOND)
-
-
-def transactions(mix: Mix, **shape: object) -> Plan:
-    return Plan(mix=mix, workload="transactions", shape=Shape(topics=(SAFE_TOPIC,), **shape))  # type: ignore[arg-type]
-
+from nodes.reference.protections import Protection
 
 HEALTHY: Final = (
     replace(log(ANYTHING), name="healthy-log"),
     replace(transactions(ANYTHING), name="healthy-transactions"),
 )
-
-FRESH: Final = {
-    "enabled": ["lost-write", "duplicate", "inconsistent-offset", "nonlinearizable-log", "stale-end-offset"]
-}
-QUICK: Final = ProducerSettings(pause=15 * MILLISECOND)
-BUSY: Final = TransactionSettings(pause=10 * MILLISECOND, records=1)
 
 DEFECTS: Final = (
     Defect(
@@ -137,6 +83,7 @@ DEFECTS: Final = (
         anomaly="torn-transaction",
         plan=replace(transactions(COORDINATORS, session=900 * MILLISECOND), transactions=BUSY),
     ),
+    *GROUP_DEFECTS,
 )
 _TESTS: Final = "tests/nodes/reference/"
 _SHOWN_BY: Final[Mapping[str, tuple[Protection, ...]]] = {

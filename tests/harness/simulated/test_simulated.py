@@ -16,7 +16,8 @@ import pytest
 
 from harness.history.reading import open_run
 from harness.simulated.cluster import Shape, SimulatedCluster, Topic
-from harness.simulated.defects import DEFECTS, ELSEWHERE, SAFE_TOPIC, Defect, log
+from harness.simulated.defect import SAFE_TOPIC, Defect, log
+from harness.simulated.defects import DEFECTS, ELSEWHERE
 from harness.simulated.run import Plan, simulate
 from harness.simulated.scripts import stale_alter_partition
 from nodes.reference.environment import SECOND
