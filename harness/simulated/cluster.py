@@ -27,7 +27,7 @@ from nodes.reference.controller.shell import ControllerNode
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.entities import Partition, PartitionId
 from nodes.reference.protections import ALL_ON, Protections
-from nodes.reference.raft.log import Voters
+from nodes.reference.raft.log import Batch, Snapshot, Voters
 from nodes.reference.raft.roles import RaftConfig
 from nodes.reference.server.controller import controller_handlers
 from nodes.reference.server.schema import milliseconds
@@ -56,6 +56,7 @@ class Shape:
     session: int = 1500 * MILLISECOND
     heartbeat_ms: int = 200
     replica_lag_ms: int = 1500
+    replica_fetch_max_bytes: int = 1 << 20  # less than a batch: one batch at a time
     min_insync_replicas: int = 1
     flush_messages: int | None = None
     request_timeout_ms: int = 2_000  # of what a broker asks a controller
@@ -73,6 +74,9 @@ class SimulatedCluster:
         self.world = World(seed, record=record)
         self.controllers: dict[str, ControllerNode] = {}
         self.brokers: dict[str, Broker] = {}
+        self.committed: Callable[[Batch], None] = lambda batch: (
+            None
+        )  # each controller's next committed batch of the metadata log
         random = self.world.random("drift")
         self._addresses = {
             100 + number: Address(f"c{number}", CONTROLLER_PORT) for number in range(1, shape.controllers + 1)
@@ -99,10 +103,21 @@ class SimulatedCluster:
 
     def start(self, name: str) -> None:
         """Nothing if it runs."""
-        self.world.start(self.machine(name), self._controller(name) if name.startswith("c") else self._broker(name))
+        self.world.start(
+            self.machine(name), self._controller(name) if name.startswith("c") else self._broker(name, int(name[1:]))
+        )
 
     def kill(self, name: str) -> None:
         self.world.kill(self.machine(name))
+
+    def start_twin(self, name: str) -> None:
+        """Another process with this broker's id, on a machine of its own."""
+        twin = _twin(name)
+        machine = self.world.machines.get(twin) or self.world.machine(twin)
+        self.world.start(machine, self._broker(twin, int(name[1:])))
+
+    def kill_twin(self, name: str) -> None:
+        self.kill(_twin(name))
 
     def cut(self, one: str, other: str) -> None:
         """Both ways, until `world.network.heal`."""
@@ -111,6 +126,7 @@ class SimulatedCluster:
 
     def heal(self) -> None:
         self.world.network.heal()
+        self.world.network.release()
         for name in self.nodes:
             self.world.resume(self.machine(name))
             self.start(name)
@@ -181,12 +197,13 @@ class SimulatedCluster:
                 shape.protections,
             )
             self.controllers[name] = node
+            node.tell(_Committed(self))
             await node.run(controller_handlers(node))
 
         return program
 
-    def _broker(self, name: str) -> Program:
-        shape, node_id = self.shape, int(name[1:])
+    def _broker(self, name: str, node_id: int) -> Program:
+        shape = self.shape
 
         async def program(environment: Environment) -> None:
             settings = BrokerSettings(
@@ -197,6 +214,7 @@ class SimulatedCluster:
                 broker_heartbeat_interval_ms=shape.heartbeat_ms,
                 request_timeout_ms=shape.request_timeout_ms,
                 replica_lag_time_max_ms=shape.replica_lag_ms,
+                replica_fetch_max_bytes=shape.replica_fetch_max_bytes,
                 replica_high_watermark_checkpoint_interval_ms=1_000,
                 min_insync_replicas=shape.min_insync_replicas,
                 log_flush_interval_messages=shape.flush_messages,
@@ -236,6 +254,29 @@ class SimulatedCluster:
                 continue
             if all(one.error_code in (ErrorCode.none, ErrorCode.topic_already_exists) for one in answer.topics):
                 return
+
+
+def _twin(name: str) -> str:
+    return f"{name}-twin"
+
+
+class _Committed:
+    """What a controller hears of its log (`raft/replica.py`, StateMachine), told to whoever listens at the cluster."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Others have told what it stands for."""
+
+    def apply(self, batch: Batch) -> None:
+        self._cluster.committed(batch)
+
+    def snapshot(self) -> tuple[bytes, ...]:
+        return ()
+
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Claims are looked at from outside."""
 
 
 def _creatable(topic: Topic) -> CreatableTopic:

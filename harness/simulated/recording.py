@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 
 from harness.history.rundir import RunInfo, write_run_info
 from harness.history.tables import TABLES
-from nemesis.fault import FaultRow
+from nemesis.fault import FaultRow, FaultStatus
+from nodes.event import Event
+from nodes.metadata_row import MetadataRow
 from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
 
 CLOCK = "simulated"
@@ -43,6 +45,8 @@ class Rows:
     records: list[Record] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    metadata: list[MetadataRow] = field(default_factory=list)
     _processes: Iterator[int] = field(default_factory=itertools.count)
     _sent: dict[int, int] = field(default_factory=dict)  # op of a send -> its place in `records`
 
@@ -160,6 +164,44 @@ class Rows:
             )
         )
 
+    def fault_begins(self, name: str, *, rule: str, targets: tuple[str, ...], settings: str = "{}") -> int:
+        """Its number; its effect is there at once. rule: what chose its targets; settings: JSON."""
+        now, number = self.at(), len(self.faults)
+        self.faults.append(
+            FaultRow(
+                run=self.run,
+                clock=CLOCK,
+                fault=number,
+                name=name,
+                rule=rule,
+                targets=targets,
+                settings=settings,
+                status=FaultStatus.ACTIVE,
+                planned_ns=now,
+                injecting_ns=now,
+                proved_ns=now,
+                healing_ns=None,
+                healed_ns=None,
+                proof="simulated",
+                heal_proof=None,
+                detail=None,
+            )
+        )
+        return number
+
+    def fault_ends(self, number: int) -> None:
+        """Nothing if it has ended."""
+        now, fault = self.at(), self.faults[number]
+        if fault.status == FaultStatus.ACTIVE:
+            self.faults[number] = replace(
+                fault, status=FaultStatus.HEALED, healing_ns=now, healed_ns=now, heal_proof="simulated"
+            )
+
+    def faults_end(self) -> None:
+        """All that are at work."""
+        for number in range(len(self.faults)):
+            self.fault_ends(number)
+
     def save(self, run_dir: Path, info: RunInfo) -> Path:
         """A run directory that `krash check` takes. FileExistsError: nothing is overwritten."""
         run_dir.mkdir(parents=True)
@@ -169,6 +211,8 @@ class Rows:
             "records": self.records,
             "bounds": self.bounds,
             "faults": self.faults,
+            "events": self.events,
+            "metadata": self.metadata,
         }
         for name, table in TABLES.items():
             (run_dir / "history" / name).mkdir(parents=True)

@@ -19,10 +19,11 @@ from harness.history.rundir import RunInfo
 from harness.simulated.chaos import Faults, Mix
 from harness.simulated.client import Client
 from harness.simulated.cluster import Shape, SimulatedCluster, partitions_of
+from harness.simulated.observer import Observer
 from harness.simulated.producer import Producer, ProducerSettings
 from harness.simulated.reader import Reader
 from harness.simulated.recording import Rows
-from harness.simulated.scripts import Missed, Script, Stage
+from harness.simulated.stage import Missed, Script, Stage
 from harness.simulated.transactor import TransactionSettings, Transactor
 from nodes.reference.environment import SECOND, Environment
 from nodes.reference.simulation.world import Machine, Program
@@ -61,18 +62,24 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
     cluster = SimulatedCluster(seed, plan.shape)
     try:
         rows = Rows(out.name, lambda: cluster.world.loop.now)
+        observer = Observer(cluster, rows)
         cluster.ready()
+        observer.begin()
         end = cluster.world.loop.now + plan.duration
         clients = _start_clients(cluster, rows, plan, end)
         faults = Faults(cluster, rows, plan.mix, cluster.world.random("faults"))
+        nemesis = cluster.world.machine("nemesis")
         if plan.script is None:
             faults.plan(end - SECOND)
         else:
-            cluster.world.start(cluster.world.machine("nemesis"), _scripted(cluster, plan.script))
+            cluster.world.start(nemesis, _scripted(cluster, rows, plan.script))
         cluster.world.run_for(plan.duration)
+        cluster.world.kill(nemesis)
         faults.heal()
+        rows.faults_end()
         cluster.world.run_for(_SETTLE, stop=lambda: cluster.healed() and not any(one.runs for one in clients))
         _drain(cluster, rows, plan)
+        observer.end()
         info = RunInfo(run=out.name, seed=seed, system="reference:simulated", spec=_spec(plan), topics=_topics(plan))
         rows.save(out, info)
         failures = [f"{name}: {error!r}" for name, error in cluster.world.failures]
@@ -108,10 +115,10 @@ def _start_clients(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) 
     return machines
 
 
-def _scripted(cluster: SimulatedCluster, script: Script) -> Program:
+def _scripted(cluster: SimulatedCluster, rows: Rows, script: Script) -> Program:
     async def main(environment: Environment) -> None:
         with contextlib.suppress(Missed):  # then nothing comes of it, which the table shows
-            await script(Stage(cluster, environment))
+            await script(Stage(cluster, rows, environment))
 
     return main
 
