@@ -47,12 +47,16 @@ class Topic:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """brokers have the ids 1, 2, ...; controllers 101, 102, ..."""
+    """brokers have the ids 1, 2, ...; controllers 101, 102, ...
+
+    off_when_ready: the cluster comes up with all protections, because without one of them it may never do so.
+    """
 
     controllers: int = 3
     brokers: int = 3
     topics: tuple[Topic, ...] = (Topic(),)
     protections: Protections = ALL_ON
+    off_when_ready: bool = False
     session: int = 1500 * MILLISECOND
     heartbeat_ms: int = 200
     replica_lag_ms: int = 1500
@@ -71,6 +75,7 @@ class NotReady(Exception):
 class SimulatedCluster:
     def __init__(self, seed: int, shape: Shape = Shape(), *, record: bool = False) -> None:
         self.shape = shape
+        self.protections = Protections(() if shape.off_when_ready else shape.protections.off)
         self.world = World(seed, record=record)
         self.controllers: dict[str, ControllerNode] = {}
         self.brokers: dict[str, Broker] = {}
@@ -138,6 +143,7 @@ class SimulatedCluster:
         self._until(self._all_active, within, "the brokers are not all active")
         self.world.start(self._operator, self._create_topics)
         self._until(self._all_in_sync, within, "the topics are not there, or not all replicas are in sync")
+        self.protections.off = self.shape.protections.off
 
     def partition(self, topic: str, number: int) -> Partition | None:
         """As the active controller has it, committed or about to be."""
@@ -194,7 +200,7 @@ class SimulatedCluster:
                     snapshot_every=40,
                     snapshot_every_lagging=120,
                 ),
-                shape.protections,
+                self.protections,
             )
             self.controllers[name] = node
             node.tell(_Committed(self))
@@ -222,8 +228,8 @@ class SimulatedCluster:
                 offsets_topic_num_partitions=2,
                 transaction_state_log_num_partitions=2,
             )
-            follow = observe(environment, settings, self._raft, shape.protections)
-            self.brokers[name] = broker = Broker(environment, settings, follow, shape.protections)
+            follow = observe(environment, settings, self._raft, self.protections)
+            self.brokers[name] = broker = Broker(environment, settings, follow, self.protections)
             await broker.run()
 
         return program

@@ -29,6 +29,7 @@ from harness.simulated.quorum_scripts import (
 from harness.simulated.registration_scripts import the_other_one_dies, two_with_one_id
 from harness.simulated.run import Plan
 from harness.simulated.scripts import (
+    half_a_batch,
     leader_is_cut_from_controllers,
     leads_with_an_old_high_watermark,
     truncated_and_elected,
@@ -123,21 +124,30 @@ CLUSTER_DEFECTS: Final = (
         anomaly="two-active-controllers",
         plan=scripted(active_controller_is_cut_off),
     ),
-    Defect(protection=Protection.ONE_VOTE_IN_AN_EPOCH, anomaly="two-active-controllers", plan=scripted(two_candidates)),
+    Defect(
+        protection=Protection.ONE_VOTE_IN_AN_EPOCH,
+        anomaly="two-active-controllers",
+        plan=scripted(two_candidates, off_when_ready=True),
+    ),
     Defect(
         protection=Protection.VOTE_PERSISTED,
         anomaly="two-active-controllers",
-        plan=scripted(two_candidates_and_a_kill),
+        plan=scripted(two_candidates_and_a_kill, off_when_ready=True),
     ),
     Defect(
         protection=Protection.FSYNC_ON_VOTE,
         anomaly="two-active-controllers",
-        plan=scripted(two_candidates_and_a_power_loss),
+        plan=scripted(two_candidates_and_a_power_loss, off_when_ready=True),
     ),
     Defect(
         protection=Protection.FSYNC_ON_APPEND,
         anomaly="lost-write",
         plan=replace(log(POWER_CUTS, SAFE_TOPIC, flush_messages=1), duration=15 * SECOND),
+    ),
+    Defect(
+        protection=Protection.CHECKSUM_AFTER_TORN_WRITE,
+        anomaly="lost-write",
+        plan=replace(scripted(half_a_batch), duration=25 * SECOND),
     ),
     Defect(
         protection=Protection.DECISION_BEFORE_MARKERS,

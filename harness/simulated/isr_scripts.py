@@ -121,8 +121,12 @@ async def late_fetch(on: Stage) -> None:
     end, committed = on.end(leader), on.high_watermark(leader)
     late = on.hold(follower, lambda message: _fetches(message, end), target=leader)
     await on.until(lambda: bool(late.caught))
-    on.hold(follower, lambda message: _fetches(message, committed + 1), target=leader)  # of its new life, too
+    gate = on.hold(follower, lambda message: _fetches(message, committed), target=leader)  # of its new life, too
     await _replaced(on, follower)
+    await on.until(lambda: bool(gate.caught))
+    await on.soon(200 * MILLISECOND, 400 * MILLISECOND)  # until the leader knows that it may join
+    on.hold(follower, lambda message: _fetches(message, committed + 1), target=leader)
+    gate.release()
     await on.until(lambda: follower in on.isr())
     late.release()
     slowed.release()

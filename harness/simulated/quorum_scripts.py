@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations
 
 from harness.simulated.stage import Stage
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.raft.core import Raft
 from nodes.reference.raft.messages import BeginQuorumEpochRequest, FetchResponse, VoteRequest
-from nodes.reference.raft.roles import Leader
+from nodes.reference.raft.roles import Follower, Leader
 
 Restart = Callable[[Stage, str], None]
 
@@ -48,22 +47,37 @@ async def _two_candidates(on: Stage, restart: Restart) -> None:
 
 
 async def _stand_together(on: Stage, voter: str, restart: Restart) -> None:
-    """The active controller's answers are late, so both others stand; it votes, and goes on as it is, or dies and comes back.
+    """The active controller's answers are late, so both others stand, one after the other; it votes, and goes on, or dies and comes back.
 
     The candidates hear nothing of each other, and nobody hears who has won: so the third one's vote is all there is between them.
     """
-    candidates = [name for name in on.controllers if name != voter]
+    first, second = on.random.sample([name for name in on.controllers if name != voter], 2)
     epoch = raft(on, voter).epoch + 1
-    late = [on.hold(voter, lambda message: isinstance(message, FetchResponse), target=each) for each in candidates]
-    for one, other in permutations(candidates):
+    await on.until(lambda: _patience(on, first) > 490 * MILLISECOND, look=MILLISECOND)  # it has just been answered
+    late = [on.hold(voter, _is_fetched, target=each) for each in (first, second)]
+    for one, other in ((first, second), (second, first)):
         late.append(on.hold(one, lambda message: isinstance(message, VoteRequest), target=other))
         late.append(on.hold(one, lambda message: isinstance(message, BeginQuorumEpochRequest)))
-    if await on.whether(lambda: any(leads(on, one, epoch) for one in candidates), within=2 * SECOND):
+    await on.wait(100 * MILLISECOND)
+    await on.until(lambda: bool(late[1].caught), look=MILLISECOND)
+    late[1].release()  # so that the second stands a little later
+    late[1] = on.hold(voter, _is_fetched, target=second)
+    if await on.whether(lambda: leads(on, first, epoch), within=SECOND):
         restart(on, voter)
         on.start(voter)
         await on.soon(600 * MILLISECOND, SECOND)
     for held in late:
         held.drop()
+
+
+def _patience(on: Stage, name: str) -> int:
+    """For how long a follower waits for its leader still, in ns; 0: it is none."""
+    role = raft(on, name).role
+    return role.fetch_deadline - on.environment.clock.now() if isinstance(role, Follower) else 0
+
+
+def _is_fetched(message: object) -> bool:
+    return isinstance(message, FetchResponse)
 
 
 def raft(on: Stage, name: str) -> Raft:

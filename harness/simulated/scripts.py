@@ -73,3 +73,37 @@ async def _leader_is_cut_from_controllers(on: Stage) -> None:
 def _lags(on: Stage, leader: str, follower: str) -> bool:
     """Has the leader told clients of records that the follower has and does not know to be committed?"""
     return on.high_watermark(follower) < on.high_watermark(leader) <= on.end(follower)
+
+
+async def half_a_batch(on: Stage) -> None:
+    """KIP-98, Message Format: a follower loses power again and again, until half of a batch counts as a batch there; then it leads."""
+    await on.until(on.whole)
+    leader = on.leader() or ""
+    follower = next(name for name in on.replicas() if name != leader)
+    while not await _loses_power(on, leader, follower):
+        await on.soon(100 * MILLISECOND, 300 * MILLISECOND)
+    on.kill(leader)
+    await on.until(lambda: on.leader() == follower)
+    await on.soon(200 * MILLISECOND, SECOND)
+    on.start(leader)
+
+
+async def _loses_power(on: Stage, leader: str, follower: str) -> bool:
+    """True: it is in sync again, and has other bytes than its leader."""
+    on.power_loss(follower)
+    on.start(follower)
+    if await on.whether(lambda: on.following(follower) and on.whole(), within=3 * SECOND):
+        return _differ(on, leader, follower)
+    on.kill(follower)  # what it has left fits nothing that the leader has
+    on.wipe(follower)
+    on.start(follower)
+    await on.until(on.whole)
+    return False
+
+
+def _differ(on: Stage, one: str, other: str) -> bool:
+    """In what both have."""
+    logs = [on.log(name) for name in (one, other)]
+    end = min(on.end(one), on.end(other))
+    contents = [log.read(0, upper_bound=end, max_bytes=1 << 30) for log in logs if log is not None]
+    return len(set(contents)) > 1

@@ -34,8 +34,9 @@ class Missed(Exception):
 class Stage:
     def __init__(self, cluster: SimulatedCluster, rows: Rows, environment: Environment) -> None:
         self.cluster = cluster
+        self.environment = environment
         self.random = environment.random
-        self._rows = rows
+        self.rows = rows
         self._clock = environment.clock
         self._dead: dict[str, int] = {}  # node -> its fault
 
@@ -67,6 +68,10 @@ class Stage:
 
     def leader(self) -> str | None:
         found = self._partition
+        return f"b{found.leader}" if found and found.leader >= 0 else None
+
+    def leader_of(self, topic: str, partition: int) -> str | None:
+        found = self.cluster.partition(topic, partition)
         return f"b{found.leader}" if found and found.leader >= 0 else None
 
     def isr(self) -> set[str]:
@@ -140,7 +145,7 @@ class Stage:
 
     def start(self, name: str) -> None:
         if name in self._dead:
-            self._rows.fault_ends(self._dead.pop(name))
+            self.rows.fault_ends(self._dead.pop(name))
         self.cluster.start(name)
 
     def start_twin(self, name: str) -> None:
@@ -149,7 +154,7 @@ class Stage:
 
     def kill_twin(self, name: str) -> None:
         """A kill of the broker of this id, as those see it who know its address."""
-        self._rows.fault_begins("kill", rule="script", targets=(name,))
+        self.rows.fault_begins("kill", rule="script", targets=(name,))
         self.cluster.kill_twin(name)
 
     def wipe(self, name: str) -> None:
@@ -187,13 +192,9 @@ class Stage:
         """Its process is gone, and whatever it waited for is unknown for ever."""
         self.cluster.kill(name)
 
-    def leads(self, topic: str, partition: int) -> str | None:
-        found = self.cluster.partition(topic, partition)
-        return f"b{found.leader}" if found and found.leader >= 0 else None
-
     def _begin(self, fault: str, name: str) -> None:
         if name in self.cluster.nodes and name not in self._dead:
-            self._dead[name] = self._rows.fault_begins(fault, rule="script", targets=(name,))
+            self._dead[name] = self.rows.fault_begins(fault, rule="script", targets=(name,))
 
     @property
     def _topic(self) -> str:
