@@ -10,6 +10,9 @@ when the first answer had come, and ends when the last one was asked for.
 
 Where a controller was silent in between (paused, dead) it made no claim: its silence is never counted.
 
+An epoch has one leader (Raft, election safety; KIP-595, Vote Request Handling): two nodes that claim the same one are found however short
+their claims are, and whether they overlap or not.
+
 Source: KAFKA-15489 and KIP-835/check-quorum (fixed in 3.7) for two controllers; KIP-996 (pre-vote, 4.0) for deposed ones.
 """
 

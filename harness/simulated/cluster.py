@@ -65,6 +65,7 @@ class Shape:
     flush_messages: int | None = None
     request_timeout_ms: int = 2_000  # of what a broker asks a controller
     unclean: bool = False
+    snapshot_every: int = 40  # records of the metadata log
     largest_drift: int = 100  # parts in a million
 
 
@@ -197,8 +198,8 @@ class SimulatedCluster:
                     cluster_id=CLUSTER_ID,
                     broker_session_timeout=shape.session,
                     unclean_leader_election_enable=shape.unclean,
-                    snapshot_every=40,
-                    snapshot_every_lagging=120,
+                    snapshot_every=shape.snapshot_every,
+                    snapshot_every_lagging=3 * shape.snapshot_every,
                 ),
                 self.protections,
             )

@@ -22,6 +22,7 @@ from harness.simulated.isr_scripts import (
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.quorum_scripts import (
     active_controller_is_cut_off,
+    snapshot_of_too_much,
     two_candidates,
     two_candidates_and_a_kill,
     two_candidates_and_a_power_loss,
@@ -138,6 +139,11 @@ CLUSTER_DEFECTS: Final = (
         protection=Protection.FSYNC_ON_VOTE,
         anomaly="two-active-controllers",
         plan=scripted(two_candidates_and_a_power_loss, off_when_ready=True),
+    ),
+    Defect(
+        protection=Protection.SNAPSHOT_HAS_ALL_COMMITTED,
+        anomaly="lost-write",
+        plan=replace(scripted(snapshot_of_too_much, replica_lag_ms=1500, snapshot_every=5), duration=20 * SECOND),
     ),
     Defect(
         protection=Protection.FSYNC_ON_APPEND,

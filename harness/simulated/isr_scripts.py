@@ -44,8 +44,8 @@ async def added_unheard(on: Stage) -> None:
 
 async def dropped_unheard(on: Stage) -> None:
     """KIP-497: the leader hears nothing of a follower, its request to drop it from the ISR is late, and the leader dies first."""
-    leader, follower = await _pair(on)
-    late = on.hold(leader, _alters)
+    leader, follower = await pair(on)
+    late = on.hold(leader, alters)
     on.cut(leader, follower)
     await on.until(lambda: bool(late.caught))
     await _dies_and_returns(on, leader, follower)
@@ -54,8 +54,8 @@ async def dropped_unheard(on: Stage) -> None:
 
 async def answered_and_forgotten(on: Stage) -> None:
     """KIP-631: a controller that has just lost its quorum is asked to drop a follower from the ISR, and the leader dies soon after."""
-    leader, follower = await _pair(on)
-    late = on.hold(leader, _alters)
+    leader, follower = await pair(on)
+    late = on.hold(leader, alters)
     on.cut(leader, follower)
     await on.until(lambda: bool(late.caught))
     on.cut_off(on.active_controller() or "", on.controllers)
@@ -70,7 +70,7 @@ async def answered_and_forgotten(on: Stage) -> None:
 
 async def read_and_refused(on: Stage) -> None:
     """KAFKA-15583: the ISR shrinks below min.insync.replicas when only the leader has some records, and another is elected uncleanly."""
-    leader, follower = await _pair(on)
+    leader, follower = await pair(on)
     on.cut(leader, follower)
     await on.until(lambda: on.isr() == {leader})
     await on.soon(2 * SECOND, 3 * SECOND)  # until producers have given up, or they would send the same again
@@ -137,7 +137,7 @@ async def late_fetch(on: Stage) -> None:
     on.start(leader)
 
 
-async def _pair(on: Stage) -> tuple[str, str]:
+async def pair(on: Stage) -> tuple[str, str]:
     """The leader and the follower."""
     await on.soon(SECOND, 2 * SECOND)
     leader = on.leader()
@@ -148,7 +148,7 @@ async def _pair(on: Stage) -> tuple[str, str]:
 
 async def _two(on: Stage) -> tuple[str, str]:
     """The leader, and a follower that is down and out of the ISR."""
-    leader, follower = await _pair(on)
+    leader, follower = await pair(on)
     on.kill(follower)
     await on.until(lambda: on.isr() == {leader})
     await on.soon(SECOND // 2, SECOND)
@@ -175,12 +175,12 @@ async def _replaced(on: Stage, follower: str) -> None:
     await on.until(lambda: on.incarnation(follower) > before and not on.fenced(follower))
 
 
-def _alters(message: object) -> bool:
+def alters(message: object) -> bool:
     return api(message) == Api.ALTER_PARTITION
 
 
 def _adds(message: Any, broker: str) -> bool:
-    return _alters(message) and any(
+    return alters(message) and any(
         int(broker[1:]) in (int(getattr(member, "broker_id", member)) for member in _members(partition))
         for topic in message.topics
         for partition in topic.partitions

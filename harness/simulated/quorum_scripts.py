@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from harness.simulated.isr_scripts import alters, pair
 from harness.simulated.stage import Stage
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.raft.core import Raft
-from nodes.reference.raft.messages import BeginQuorumEpochRequest, FetchResponse, VoteRequest
+from nodes.reference.raft.messages import BeginQuorumEpochRequest, FetchRequest, FetchResponse, VoteRequest
 from nodes.reference.raft.roles import Follower, Leader
 
 Restart = Callable[[Stage, str], None]
@@ -78,6 +79,50 @@ def _patience(on: Stage, name: str) -> int:
 
 def _is_fetched(message: object) -> bool:
     return isinstance(message, FetchResponse)
+
+
+async def snapshot_of_too_much(on: Stage) -> None:
+    """KIP-630: a standby has just heard of the newest committed record when it is told to take a snapshot; then it is the active one.
+
+    The record drops a follower from the ISR; its leader acknowledges records alone, and dies.
+    """
+    leader, follower = await pair(on)
+    active = on.active_controller() or ""
+    standby, third = on.random.sample([name for name in on.controllers if name != active], 2)
+    told = on.hold(active, lambda message: getattr(message, "start_snapshot", False), target=standby)
+    on.kill(follower)  # five records or so, after which a snapshot is due
+    await on.until(lambda: on.isr() == {leader})
+    on.start(follower)
+    await on.until(on.whole)
+    late = on.hold(leader, alters)
+    on.cut(leader, follower)
+    await on.until(lambda: bool(late.caught))
+    known = len(told.caught)
+    await on.until(lambda: len(told.caught) > known)  # and still waited for
+    fetch = on.hold(standby, lambda message: isinstance(message, FetchRequest), target=active)
+    await on.until(lambda: bool(fetch.caught), look=MILLISECOND)
+    late.release()
+    await on.until(lambda: on.isr() == {leader}, look=MILLISECOND)
+    fetch.release()
+    await on.until(lambda: _is_applying(on, standby), within=SECOND, look=MILLISECOND // 50)
+    told.release()
+    await on.soon(300 * MILLISECOND, 600 * MILLISECOND)
+    votes = on.hold(third, lambda message: isinstance(message, VoteRequest))
+    on.kill(active)
+    await on.until(lambda: on.active_controller() == standby)
+    votes.drop()
+    on.kill(leader)
+    await on.until(lambda: on.leader() == follower)
+    on.start(active)
+    on.mend()
+    await on.soon(200 * MILLISECOND, SECOND)
+    on.start(leader)
+
+
+def _is_applying(on: Stage, name: str) -> bool:
+    """Does it know of a committed record that it has not applied, because its disk is still busy with it?"""
+    replica = on.cluster.controllers[name].replica
+    return replica.applied_offset < replica.raft.high_watermark
 
 
 def raft(on: Stage, name: str) -> Raft:
