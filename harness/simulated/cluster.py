@@ -66,6 +66,7 @@ class Shape:
     request_timeout_ms: int = 2_000  # of what a broker asks a controller
     unclean: bool = False
     snapshot_every: int = 40  # records of the metadata log
+    raft_fetch_max_bytes: int = 8 << 20  # of the metadata log; less than a batch: one batch at a time
     largest_drift: int = 100  # parts in a million
 
 
@@ -245,6 +246,7 @@ class SimulatedCluster:
             fetch_timeout=500 * MILLISECOND,
             request_timeout=500 * MILLISECOND,
             fetch_max_wait_ms=200,
+            fetch_max_bytes=self.shape.raft_fetch_max_bytes,
         )
 
     async def _create_topics(self, environment: Environment) -> None:

@@ -22,6 +22,7 @@ from harness.simulated.isr_scripts import (
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.quorum_scripts import (
     active_controller_is_cut_off,
+    overwritten_later,
     snapshot_of_too_much,
     two_candidates,
     two_candidates_and_a_kill,
@@ -146,6 +147,14 @@ CLUSTER_DEFECTS: Final = (
         plan=replace(scripted(snapshot_of_too_much, replica_lag_ms=1500, snapshot_every=5), duration=20 * SECOND),
     ),
     Defect(
+        protection=Protection.COMMIT_IN_OWN_EPOCH,
+        anomaly="lost-write",
+        plan=replace(
+            scripted(overwritten_later, replica_lag_ms=1500, session=4 * SECOND, raft_fetch_max_bytes=1),
+            duration=25 * SECOND,
+        ),
+    ),
+    Defect(
         protection=Protection.FSYNC_ON_APPEND,
         anomaly="lost-write",
         plan=replace(log(POWER_CUTS, SAFE_TOPIC, flush_messages=1), duration=15 * SECOND),
@@ -153,7 +162,7 @@ CLUSTER_DEFECTS: Final = (
     Defect(
         protection=Protection.CHECKSUM_AFTER_TORN_WRITE,
         anomaly="lost-write",
-        plan=replace(scripted(half_a_batch), duration=25 * SECOND),
+        plan=replace(scripted(half_a_batch, replica_lag_ms=800), duration=25 * SECOND),
     ),
     Defect(
         protection=Protection.DECISION_BEFORE_MARKERS,

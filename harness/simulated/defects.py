@@ -59,7 +59,6 @@ DEFECTS: Final = (
 )
 _TESTS: Final = "tests/nodes/reference/"
 _SHOWN_BY: Final[Mapping[str, tuple[Protection, ...]]] = {
-    "raft/test_lockstep.py": (Protection.COMMIT_IN_OWN_EPOCH,),
     "log/test_producers.py": (Protection.PRODUCER_EPOCH_FENCED, Protection.COORDINATOR_EPOCH_FENCED),
     "coordinator/test_offsets.py": (
         Protection.GENERATION_FENCED,

@@ -87,9 +87,15 @@ async def snapshot_of_too_much(on: Stage) -> None:
     The record drops a follower from the ISR; its leader acknowledges records alone, and dies.
     """
     leader, follower = await pair(on)
-    active = on.active_controller() or ""
-    standby, third = on.random.sample([name for name in on.controllers if name != active], 2)
-    told = on.hold(active, lambda message: getattr(message, "start_snapshot", False), target=standby)
+    orders: list[tuple[str, str]] = []  # from the active controller to a standby
+
+    def is_order(source: str, target: str, message: object) -> bool:
+        found = getattr(message, "start_snapshot", False)
+        if found:
+            orders.append((source, target))
+        return found
+
+    told = on.hold_any(is_order)
     on.kill(follower)  # five records or so, after which a snapshot is due
     await on.until(lambda: on.isr() == {leader})
     on.start(follower)
@@ -97,8 +103,10 @@ async def snapshot_of_too_much(on: Stage) -> None:
     late = on.hold(leader, alters)
     on.cut(leader, follower)
     await on.until(lambda: bool(late.caught))
-    known = len(told.caught)
-    await on.until(lambda: len(told.caught) > known)  # and still waited for
+    orders.clear()
+    await on.until(lambda: bool(orders) and orders[-1][0] == on.active_controller())  # and still waited for
+    active, standby = orders[-1]
+    (third,) = set(on.controllers) - {active, standby}
     fetch = on.hold(standby, lambda message: isinstance(message, FetchRequest), target=active)
     await on.until(lambda: bool(fetch.caught), look=MILLISECOND)
     late.release()
@@ -117,6 +125,56 @@ async def snapshot_of_too_much(on: Stage) -> None:
     on.mend()
     await on.soon(200 * MILLISECOND, SECOND)
     on.start(leader)
+
+
+async def overwritten_later(on: Stage) -> None:
+    """Raft, Figure 8: an entry gets to a majority under a later leader, whose own entry does not, and one that lacks it leads next.
+
+    The entry drops a follower from the ISR. Whoever believes that it is committed acknowledges records alone, and dies.
+    """
+    leader, follower = await pair(on)
+    late = on.hold(leader, alters)
+    on.cut(leader, follower)
+    await on.until(lambda: bool(late.caught))
+    first = on.active_controller() or ""
+    voter, rival = on.random.sample([name for name in on.controllers if name != first], 2)
+    epoch = raft(on, first).epoch
+    votes = on.hold(voter, lambda message: isinstance(message, VoteRequest))
+    fetches = on.hold(voter, lambda message: isinstance(message, FetchRequest), target=rival)
+    on.cut(first, rival)
+    await on.until(lambda: _patience(on, rival) < 5 * MILLISECOND, look=MILLISECOND)  # it stands before the voter does
+    on.cut(first, voter)
+    late.release()  # the first one writes the entry, and nobody fetches it
+    await on.until(lambda: _leads_after(on, rival, epoch), look=MILLISECOND)
+    await on.wait(20 * MILLISECOND)
+    on.kill(rival)  # it has an entry of its own there, and nobody has fetched it
+    fetches.drop()
+    on.hold(first, lambda message: _brings_after(message, epoch), target=voter)
+    on.mend()
+    on.cut(leader, follower)
+    on.cut(first, follower)
+    await on.until(lambda: _leads_after(on, first, epoch))
+    await on.whether(lambda: on.counts_with(leader) == {leader}, within=SECOND // 2)
+    await on.soon(200 * MILLISECOND, 400 * MILLISECOND)
+    on.kill(leader)
+    on.kill(first)
+    on.start(rival)
+    await on.until(lambda: on.active_controller() == rival)
+    votes.drop()
+    await on.until(lambda: on.leader() == follower)
+    on.mend()
+    on.start(first)
+    await on.soon(200 * MILLISECOND, SECOND)
+    on.start(leader)
+
+
+def _leads_after(on: Stage, name: str, epoch: int) -> bool:
+    return isinstance(raft(on, name).role, Leader) and raft(on, name).epoch > epoch
+
+
+def _brings_after(message: object, epoch: int) -> bool:
+    """Entries of a later epoch."""
+    return isinstance(message, FetchResponse) and any(batch.epoch > epoch for batch in message.batches)
 
 
 def _is_applying(on: Stage, name: str) -> bool:

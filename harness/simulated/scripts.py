@@ -80,19 +80,21 @@ async def half_a_batch(on: Stage) -> None:
     await on.until(on.whole)
     leader = on.leader() or ""
     follower = next(name for name in on.replicas() if name != leader)
-    while not await _loses_power(on, leader, follower):
-        await on.soon(100 * MILLISECOND, 300 * MILLISECOND)
+    while not await _loses_power(on, leader, follower, records=on.random.randint(20, 60)):
+        pass
     on.kill(leader)
     await on.until(lambda: on.leader() == follower)
     await on.soon(200 * MILLISECOND, SECOND)
     on.start(leader)
 
 
-async def _loses_power(on: Stage, leader: str, follower: str) -> bool:
-    """True: it is in sync again, and has other bytes than its leader."""
+async def _loses_power(on: Stage, leader: str, follower: str, *, records: int) -> bool:
+    """After so many more records. True: it is in sync again, and has other bytes than its leader."""
+    begin, life = on.end(follower), on.incarnation(follower)
+    await on.until(lambda: on.end(follower) >= begin + records)
     on.power_loss(follower)
     on.start(follower)
-    if await on.whether(lambda: on.following(follower) and on.whole(), within=3 * SECOND):
+    if await on.whether(lambda: on.incarnation(follower) > life and on.whole(), within=2 * SECOND):
         return _differ(on, leader, follower)
     on.kill(follower)  # what it has left fits nothing that the leader has
     on.wipe(follower)

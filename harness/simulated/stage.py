@@ -94,6 +94,12 @@ class Stage:
         role = hosted.partition.leader if hosted else None
         return role is not None and found is not None and role.epoch == found.leader_epoch
 
+    def counts_with(self, name: str) -> set[str]:
+        """Whom this broker, as the leader, waits for before a record is committed."""
+        hosted = self.cluster.brokers[name].replicas.find(self._topic, 0)
+        role = hosted.partition.leader if hosted else None
+        return {f"b{broker}" for broker in role.membership.isr.maximal} if role else set()
+
     def following(self, name: str) -> bool:
         """Does it follow the newest leader, as far as it knows?"""
         found, hosted = self._partition, self.cluster.brokers[name].replicas.find(self._topic, 0)

@@ -19,7 +19,7 @@ from harness.simulated.cluster import Shape, SimulatedCluster, Topic
 from harness.simulated.defect import SAFE_TOPIC, Defect, log
 from harness.simulated.defects import DEFECTS, ELSEWHERE
 from harness.simulated.run import Plan, simulate
-from harness.simulated.scripts import stale_alter_partition
+from harness.simulated.isr_scripts import stale_alter_partition
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protection
 from tests.harness.krash import krash
