@@ -150,7 +150,13 @@ CLUSTER_DEFECTS: Final = (
         protection=Protection.COMMIT_IN_OWN_EPOCH,
         anomaly="lost-write",
         plan=replace(
-            scripted(overwritten_later, replica_lag_ms=1500, session=4 * SECOND, raft_fetch_max_bytes=1),
+            scripted(
+                overwritten_later,
+                replica_lag_ms=1500,
+                session=4 * SECOND,
+                request_timeout_ms=1_000,
+                raft_fetch_max_bytes=1,
+            ),
             duration=25 * SECOND,
         ),
     ),
