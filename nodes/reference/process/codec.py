@@ -23,6 +23,7 @@ from kio.serial.errors import SerialError
 
 from nodes.reference.controller import wire as controllers
 from nodes.reference.controller.messages import Request as ControllersRequest
+from nodes.reference.process.bounds import end_of
 from nodes.reference.raft import wire
 from nodes.reference.raft.messages import Request, Response
 from nodes.reference.raft.records import CorruptBatch
@@ -86,6 +87,7 @@ class Codec:
             raise BadFrame(f"version {version} of API {api_key} is not known")
         try:
             header, position = _read(_header_of(entity_type), frame, 0)
+            end_of(entity_type, frame, position)
             entity, size = _read(entity_type, frame, position)
             excess = len(frame) - position - size
             if excess > _TOLERATED.get(api_key, 0):
