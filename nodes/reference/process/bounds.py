@@ -51,7 +51,9 @@ class BadBounds(ValueError):
     """The frame is shorter than what is in it, or there is too much in it."""
 
 
-_Skip = Callable[[bytes, int, list[int]], int]  # the frame, a position in it, how many elements are left: the position after it
+_Skip = Callable[
+    [bytes, int, list[int]], int
+]  # the frame, a position in it, how many elements are left: the position after it
 
 
 def end_of(entity_type: Any, content: bytes, position: int) -> int:

@@ -34,7 +34,8 @@ _HEAD: Final = struct.Struct(">hhi")  # api key, api version, correlation id
 _SIZE: Final = struct.Struct(">i")
 _QUORUM_ONLY: Final = frozenset({Api.VOTE, Api.BEGIN_QUORUM_EPOCH, Api.END_QUORUM_EPOCH, Api.FETCH_SNAPSHOT})
 _TOLERATED: Final = {Api.METADATA: 3}
-_UNREADABLE: Final = (SerialError, ValueError, TypeError, OverflowError, IndexError, CorruptBatch)
+# KeyError: kio does not know a tagged field
+_UNREADABLE: Final = (SerialError, ValueError, TypeError, OverflowError, LookupError, CorruptBatch)
 
 
 class BadFrame(Exception):

@@ -71,7 +71,7 @@ class NodeConfiguration:
     broker: BrokerSettings | None
     controller: ControllerSettings
     protections: Protections
-    connections: ConnectionSettings = ConnectionSettings()
+    connections: ConnectionSettings
     unknown: tuple[str, ...]  # names that nobody here knows
 
     @property

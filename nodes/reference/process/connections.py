@@ -94,4 +94,12 @@ class Connections:
 
     def _end(self, one: Connected, reason: str) -> None:
         self.closed(one)
-        one.end(reason)
+        end, one.end = (
+            one.end,
+            _ended,
+        )  # it knows the task that knows this: what that holds must not wait for the garbage collector
+        end(reason)
+
+
+def _ended(reason: str) -> None:
+    """Once is enough."""

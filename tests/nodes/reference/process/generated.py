@@ -1,9 +1,9 @@
 """Requests of all APIs with arbitrary content, and frames that are nearly requests: what the decoder is tried with.
 
-    random = Random(7)
-    request = entity(random, request_class(3, 12))
-    frame = framed(random, request)              # header and body, without the length
-    damaged(random, frame)                       # some bytes changed, cut, doubled or made a huge length
+random = Random(7)
+request = entity(random, request_class(3, 12))
+frame = framed(random, request)              # header and body, without the length
+damaged(random, frame)                       # some bytes changed, cut, doubled or made a huge length
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from kio.serial.readers import read_datetime_i64, read_timedelta_i32, read_timed
 from nodes.reference.server.handlers import Api
 from nodes.reference.server.schema import request_class
 
-HUGE = (b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff" * 10, b"\x7f\xff")
+HUGE = (
+    b"\xff\xff\xff\xff\x0f",
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\xff" * 10,
+    b"\x7f\xff",
+)
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -118,5 +125,7 @@ def damaged(random: Random, frame: bytes) -> bytes:
             case 3:
                 content[at:at] = content[at : at + random.randint(1, 20)]
             case 4:
-                content[at : at + 1] = bytes((content[at] ^ (1 << random.randrange(8)),)) if at < len(content) else b"\0"
+                content[at : at + 1] = (
+                    bytes((content[at] ^ (1 << random.randrange(8)),)) if at < len(content) else b"\0"
+                )
     return bytes(content)

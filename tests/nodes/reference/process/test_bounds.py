@@ -55,7 +55,7 @@ def test_what_is_within_its_frame_is_for_kio_to_read_or_to_refuse() -> None:
             within += 1
             try:
                 _, size = entity_reader(entity_type)(content, 0)
-            except Exception:  # noqa: BLE001, S112 - any exception closes a connection; what would not is an abort
+            except Exception:  # noqa: BLE001 - any exception closes a connection; what would not is an abort
                 continue
             assert size == after, (entity_type, content.hex())
     assert within > len(CLASSES)
