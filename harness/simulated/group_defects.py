@@ -12,7 +12,7 @@ from harness.simulated.member import MemberSettings
 from harness.simulated.member_faults import MemberMix
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.run import Plan
-from nodes.reference.environment import SECOND
+from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection
 
 NOTHING: Final = Mix(weights={})
