@@ -37,6 +37,7 @@ from nodes.reference.server.schema import milliseconds
 from nodes.reference.simulation.world import Machine, Program, World
 
 _GROUPS: Final = GroupSettings(group_min_session_timeout_ms=1_000, group_initial_rebalance_delay_ms=300)
+COORDINATED_PARTITIONS: Final = 2  # of each internal topic
 CLUSTER_ID: Final = "simulated"
 CONTROLLER_PORT, BROKER_PORT = 9093, 9092
 
@@ -215,8 +216,8 @@ class SimulatedCluster:
                 min_insync_replicas=shape.min_insync_replicas,
                 log_flush_interval_messages=shape.flush_messages,
                 auto_create_topics_enable=False,
-                offsets_topic_num_partitions=2,
-                transaction_state_log_num_partitions=2,
+                offsets_topic_num_partitions=COORDINATED_PARTITIONS,
+                transaction_state_log_num_partitions=COORDINATED_PARTITIONS,
                 coordinators=CoordinatorSettings(groups=_GROUPS),
             )
             follow = observe(environment, settings, self._raft, shape.protections)

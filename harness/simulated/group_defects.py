@@ -7,11 +7,18 @@ from typing import Final
 
 from harness.simulated.chaos import Mix
 from harness.simulated.cluster import Shape, Topic
-from harness.simulated.defect import ANYTHING, KILLS, Defect
+from harness.simulated.defect import ANYTHING, KILLS, SAFE_TOPIC, Defect
+from harness.simulated.group_scripts import (
+    late_marker,
+    late_markers_of_offsets,
+    late_produce,
+    late_produce_of_a_zombie,
+)
 from harness.simulated.member import MemberSettings
 from harness.simulated.member_faults import MemberMix
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.run import Plan
+from harness.simulated.stage import Script
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection
 
@@ -20,6 +27,8 @@ LONG_PAUSES: Final = MemberMix(weights={"pause": 1}, every=SECOND, shortest=3 * 
 RESTARTS: Final = MemberMix(weights={"pause": 2, "kill": 1})
 DYNAMIC: Final = MemberSettings()
 STATIC: Final = MemberSettings(twins=2)
+RESTLESS: Final = MemberSettings(members=3, stay=(SECOND, 3 * SECOND))
+RESTLESS_TRANSACTIONAL: Final = replace(RESTLESS, transactional=True, aborts=0.0)
 TRANSACTIONAL: Final = MemberSettings(transactional=True)
 SHARED: Final = Topic(partitions=4, config={"min.insync.replicas": "2"})
 
@@ -36,6 +45,12 @@ def groups(mix: Mix, members: MemberSettings = DYNAMIC, member_mix: MemberMix = 
     )
 
 
+def told(script: Script) -> Plan:
+    """Beside the workload of transactions, with a partition led by each broker."""
+    topic = replace(SAFE_TOPIC, partitions=3)
+    return Plan(workload="transactions", shape=Shape(topics=(topic,)), duration=25 * SECOND, script=script)
+
+
 HEALTHY_GROUPS: Final = (
     replace(groups(ANYTHING), name="healthy-groups"),
     replace(groups(ANYTHING, STATIC), name="healthy-static-groups"),
@@ -49,7 +64,7 @@ GROUP_DEFECTS: Final[tuple[Defect, ...]] = (
         anomaly="two-owners",
         plan=groups(NOTHING, member_mix=LONG_PAUSES),
     ),
-    Defect(protection=Protection.SYNC_WAITS_FOR_ASSIGNMENT, anomaly="two-owners", plan=groups(NOTHING)),
+    Defect(protection=Protection.SYNC_WAITS_FOR_ASSIGNMENT, anomaly="two-owners", plan=groups(NOTHING, RESTLESS)),
     Defect(
         protection=Protection.STATIC_MEMBER_FENCED,
         anomaly="two-owners",
@@ -59,5 +74,19 @@ GROUP_DEFECTS: Final[tuple[Defect, ...]] = (
         protection=Protection.TRANSACTIONAL_OFFSETS_WAIT,
         anomaly="committed-past-processed",
         plan=groups(NOTHING, TRANSACTIONAL),
+    ),
+    Defect(
+        protection=Protection.UNSTABLE_OFFSETS_REFUSED,
+        anomaly="committed-offset-backwards",
+        plan=replace(groups(NOTHING, RESTLESS_TRANSACTIONAL), script=late_markers_of_offsets),
+    ),
+    Defect(  # of the transaction that was aborted, the late record is committed by the next one
+        protection=Protection.TRANSACTION_VERIFIED, anomaly="aborted-read", plan=told(late_produce)
+    ),
+    Defect(  # the zombie's record shares the fate of its successor's transaction
+        protection=Protection.PRODUCER_EPOCH_FENCED, anomaly="aborted-read", plan=told(late_produce_of_a_zombie)
+    ),
+    Defect(  # what the next transaction has written by then is committed before it is aborted
+        protection=Protection.COORDINATOR_EPOCH_FENCED, anomaly="aborted-read", plan=told(late_marker)
     ),
 )

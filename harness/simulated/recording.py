@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from harness.history.rundir import RunInfo, write_run_info
 from harness.history.tables import TABLES
-from nemesis.fault import FaultRow
+from nemesis.fault import FaultRow, FaultStatus
 from workloads.group import GroupPosition, GroupProtocol
 from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
 
@@ -172,6 +172,44 @@ class Rows:
                 stable_end=stable_end,
             )
         )
+
+    def fault_begins(self, name: str, *, rule: str, targets: tuple[str, ...], settings: str = "{}") -> int:
+        """Its number; its effect is there at once. rule: what chose its targets; settings: JSON."""
+        now, number = self.at(), len(self.faults)
+        self.faults.append(
+            FaultRow(
+                run=self.run,
+                clock=CLOCK,
+                fault=number,
+                name=name,
+                rule=rule,
+                targets=targets,
+                settings=settings,
+                status=FaultStatus.ACTIVE,
+                planned_ns=now,
+                injecting_ns=now,
+                proved_ns=now,
+                healing_ns=None,
+                healed_ns=None,
+                proof="simulated",
+                heal_proof=None,
+                detail=None,
+            )
+        )
+        return number
+
+    def fault_ends(self, number: int) -> None:
+        """Nothing if it has ended."""
+        now, fault = self.at(), self.faults[number]
+        if fault.status == FaultStatus.ACTIVE:
+            self.faults[number] = replace(
+                fault, status=FaultStatus.HEALED, healing_ns=now, healed_ns=now, heal_proof="simulated"
+            )
+
+    def faults_end(self) -> None:
+        """All that are at work."""
+        for number in range(len(self.faults)):
+            self.fault_ends(number)
 
     def note(self, found: Found) -> None:
         """Its rows repeat what became of the op, whenever that is."""

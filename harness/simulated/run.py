@@ -25,7 +25,7 @@ from harness.simulated.member_faults import MemberFaults, MemberMix
 from harness.simulated.producer import Producer, ProducerSettings
 from harness.simulated.reader import Reader
 from harness.simulated.recording import Rows
-from harness.simulated.scripts import Missed, Script, Stage
+from harness.simulated.stage import Missed, Script, Stage
 from harness.simulated.transactor import TransactionSettings, Transactor
 from nodes.reference.environment import SECOND, Environment
 from nodes.reference.simulation.world import Machine, Program
@@ -76,9 +76,10 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
         if plan.script is None:
             faults.plan(end - SECOND)
         else:
-            cluster.world.start(cluster.world.machine("nemesis"), _scripted(cluster, plan.script))
+            cluster.world.start(cluster.world.machine("nemesis"), _scripted(cluster, rows, plan.script))
         cluster.world.run_for(plan.duration)
         faults.heal()
+        rows.faults_end()
         member_faults.heal()
         cluster.world.run_for(_SETTLE, stop=lambda: cluster.healed() and not any(one.runs for one in clients))
         _drain(cluster, rows, plan)
@@ -147,10 +148,10 @@ def _start(cluster: SimulatedCluster, programs: Mapping[str, Program]) -> list[M
     return machines
 
 
-def _scripted(cluster: SimulatedCluster, script: Script) -> Program:
+def _scripted(cluster: SimulatedCluster, rows: Rows, script: Script) -> Program:
     async def main(environment: Environment) -> None:
         with contextlib.suppress(Missed):  # then nothing comes of it, which the table shows
-            await script(Stage(cluster, environment))
+            await script(Stage(cluster, rows, environment))
 
     return main
 

@@ -137,6 +137,10 @@ class User:
             offset = base + number if base >= 0 else None
             self._rows.complete(op, answer.outcome, error=answer.name, offset=offset)
 
+    def does_not_wait(self) -> None:
+        """For the answer to what it has asked: what it does from here on is another process's, in the sense of workloads/op.py."""
+        self._process = self._rows.new_process()
+
     async def end(self, *, commit: bool) -> None:
         op = self._invoke(OpKind.COMMIT if commit else OpKind.ABORT, self._transaction)
         answer = Answer(ErrorCode.none, False)
