@@ -19,18 +19,20 @@ from harness.simulated.member_faults import MemberMix
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.run import Plan
 from harness.simulated.stage import Script
+from harness.simulated.transactor import TransactionSettings
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection
 
 NOTHING: Final = Mix(weights={})
 LONG_PAUSES: Final = MemberMix(weights={"pause": 1}, every=SECOND, shortest=3 * SECOND, longest=6 * SECOND)
+UNTROUBLED: Final = MemberMix(weights={})
 RESTARTS: Final = MemberMix(weights={"pause": 2, "kill": 1})
 DYNAMIC: Final = MemberSettings()
 STATIC: Final = MemberSettings(twins=2)
-RESTLESS: Final = MemberSettings(members=3, stay=(SECOND, 3 * SECOND))
-RESTLESS_TRANSACTIONAL: Final = replace(RESTLESS, transactional=True, aborts=0.0)
+MANY: Final = MemberSettings(members=3, stay=(2 * SECOND, 6 * SECOND))
+RESTLESS_TRANSACTIONAL: Final = MemberSettings(members=3, stay=(SECOND, 3 * SECOND), transactional=True, aborts=0.0)
 TRANSACTIONAL: Final = MemberSettings(transactional=True)
-SHARED: Final = Topic(partitions=4, config={"min.insync.replicas": "2"})
+SHARED: Final = Topic(partitions=6, config={"min.insync.replicas": "2"})
 
 
 def groups(mix: Mix, members: MemberSettings = DYNAMIC, member_mix: MemberMix = RESTARTS) -> Plan:
@@ -39,7 +41,7 @@ def groups(mix: Mix, members: MemberSettings = DYNAMIC, member_mix: MemberMix = 
         workload="groups",
         shape=Shape(topics=(SHARED,), min_insync_replicas=2),
         duration=25 * SECOND,
-        producer=ProducerSettings(pause=250 * MILLISECOND),
+        producer=ProducerSettings(pause=500 * MILLISECOND),
         members=members,
         member_mix=member_mix,
     )
@@ -48,7 +50,13 @@ def groups(mix: Mix, members: MemberSettings = DYNAMIC, member_mix: MemberMix = 
 def told(script: Script) -> Plan:
     """Beside the workload of transactions, with a partition led by each broker."""
     topic = replace(SAFE_TOPIC, partitions=3)
-    return Plan(workload="transactions", shape=Shape(topics=(topic,)), duration=25 * SECOND, script=script)
+    return Plan(
+        workload="transactions",
+        shape=Shape(topics=(topic,)),
+        duration=25 * SECOND,
+        transactions=TransactionSettings(pause=300 * MILLISECOND),
+        script=script,
+    )
 
 
 HEALTHY_GROUPS: Final = (
@@ -64,7 +72,9 @@ GROUP_DEFECTS: Final[tuple[Defect, ...]] = (
         anomaly="two-owners",
         plan=groups(NOTHING, member_mix=LONG_PAUSES),
     ),
-    Defect(protection=Protection.SYNC_WAITS_FOR_ASSIGNMENT, anomaly="two-owners", plan=groups(NOTHING, RESTLESS)),
+    Defect(
+        protection=Protection.SYNC_WAITS_FOR_ASSIGNMENT, anomaly="two-owners", plan=groups(NOTHING, MANY, UNTROUBLED)
+    ),
     Defect(
         protection=Protection.STATIC_MEMBER_FENCED,
         anomaly="two-owners",

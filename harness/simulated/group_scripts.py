@@ -71,9 +71,10 @@ async def late_marker(on: Stage) -> None:
     """A coordinator dies, and its marker is late: its successor has ended that transaction, and the producer has begun another one."""
     for number in range(_TIMES):
         name = f"marked-{number}"
-        producer, coordinator = _user(on, name, 1), _coordinator(on, name)
-        place = _place(on, lambda leader, gone=coordinator: leader != gone)  # type: ignore[misc]
+        producer = _user(on, name, 1)
         await producer.take_over()
+        coordinator = _coordinator(on, name)
+        place = _place(on, lambda leader, gone=coordinator: leader != gone)  # type: ignore[misc]
         producer.begin()
         await producer.send(place, 1)
         late = on.hold(coordinator, lambda message: isinstance(message, WriteTxnMarkersRequest))
