@@ -144,10 +144,11 @@ def error_of_topics(response: Any) -> ErrorCode:
     return next((error for error in errors if error is not ErrorCode.none), ErrorCode.none)
 
 
-def shared_out(members: Sequence[str], places: Sequence[Place]) -> dict[str, list[Place]]:
-    """In turn, to members in the order of their ids."""
+def shared_out(members: Sequence[str], places: Sequence[Place], generation: int) -> dict[str, list[Place]]:
+    """In turn, to members in the order of their ids, beginning with another in each generation: partitions move whenever they can."""
     ordered = sorted(members)
-    return {member: list(places[number :: len(ordered)]) for number, member in enumerate(ordered)}
+    count = len(ordered)
+    return {member: list(places[(number + generation) % count :: count]) for number, member in enumerate(ordered)}
 
 
 def assigned(assignment: bytes) -> list[Place]:

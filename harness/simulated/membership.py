@@ -96,7 +96,8 @@ class Membership:
         """None: the group is on its way to another generation, or nobody knows."""
         shares: Mapping[str, Sequence[Place]] = {}
         if joined.leader == self.standing.member:
-            shares = requests.shared_out([one.member_id for one in joined.members], self._places)
+            members = [one.member_id for one in joined.members]
+            shares = requests.shared_out(members, self._places, self.standing.generation)
         answer = await self._ask(
             requests.sync(self.standing, shares),
             lambda said: said.error_code,
