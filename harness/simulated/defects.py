@@ -5,7 +5,6 @@ Stated before anything is run: with the protection off the checker finds `anomal
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -57,18 +56,3 @@ DEFECTS: Final = (
     *CLUSTER_DEFECTS,
     *GROUP_DEFECTS,
 )
-_TESTS: Final = "tests/nodes/reference/"
-_SHOWN_BY: Final[Mapping[str, tuple[Protection, ...]]] = {
-    "log/test_producers.py": (Protection.PRODUCER_EPOCH_FENCED, Protection.COORDINATOR_EPOCH_FENCED),
-    "coordinator/test_offsets.py": (
-        Protection.GENERATION_FENCED,
-        Protection.OFFSET_COMMIT_WRITTEN,
-        Protection.TRANSACTIONAL_OFFSETS_WAIT,
-        Protection.UNSTABLE_OFFSETS_REFUSED,
-    ),
-    "coordinator/test_membership.py": (Protection.SYNC_WAITS_FOR_ASSIGNMENT, Protection.STATIC_MEMBER_FENCED),
-    "coordinator/test_verification.py": (Protection.TRANSACTION_VERIFIED,),
-}
-ELSEWHERE: Final[Mapping[Protection, str]] = {
-    protection: _TESTS + file for file, protections in _SHOWN_BY.items() for protection in protections
-}

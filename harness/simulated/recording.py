@@ -12,7 +12,7 @@ same run directory: the checker does not know the difference. `at` is the clock 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from harness.history.tables import TABLES
 from nemesis.fault import FaultRow, FaultStatus
 from nodes.event import Event
 from nodes.metadata_row import MetadataRow
+from workloads.group import GroupPosition, GroupProtocol
 from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
 
 CLOCK = "simulated"
@@ -37,6 +38,17 @@ class Read(NamedTuple):
     value: str | None
 
 
+class Found(NamedTuple):
+    """What an op of a consumer group is about (workloads/group.py); member, generation: None where the client knows none."""
+
+    op: int
+    group: str
+    protocol: GroupProtocol | None
+    member: str | None
+    generation: int | None
+    positions: Mapping[tuple[str, int], int | None]
+
+
 @dataclass
 class Rows:
     run: str
@@ -47,6 +59,7 @@ class Rows:
     faults: list[FaultRow] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     metadata: list[MetadataRow] = field(default_factory=list)
+    _found: list[Found] = field(default_factory=list)
     _processes: Iterator[int] = field(default_factory=itertools.count)
     _sent: dict[int, int] = field(default_factory=dict)  # op of a send -> its place in `records`
 
@@ -202,6 +215,35 @@ class Rows:
         for number in range(len(self.faults)):
             self.fault_ends(number)
 
+    def note(self, found: Found) -> None:
+        """Its rows repeat what became of the op, whenever that is."""
+        self._found.append(found)
+
+    @property
+    def positions(self) -> Iterator[GroupPosition]:
+        for found in self._found:
+            op = self.ops[found.op]
+            for (topic, partition), offset in found.positions.items():
+                yield GroupPosition(
+                    run=self.run,
+                    op=op.op,
+                    client=op.client,
+                    process=op.process,
+                    kind=op.kind,
+                    phase=op.phase,
+                    group=found.group,
+                    protocol=found.protocol,
+                    member=found.member,
+                    generation=found.generation,
+                    topic=topic,
+                    partition=partition,
+                    offset=offset,
+                    invoked_ns=op.invoked_ns,
+                    completed_ns=op.completed_ns,
+                    outcome=op.outcome,
+                    transaction=op.transaction,
+                )
+
     def save(self, run_dir: Path, info: RunInfo) -> Path:
         """A run directory that `krash check` takes. FileExistsError: nothing is overwritten."""
         run_dir.mkdir(parents=True)
@@ -213,6 +255,7 @@ class Rows:
             "faults": self.faults,
             "events": self.events,
             "metadata": self.metadata,
+            "positions": sorted(self.positions, key=lambda row: row.op),
         }
         for name, table in TABLES.items():
             (run_dir / "history" / name).mkdir(parents=True)
