@@ -50,12 +50,12 @@ SHORT: Final = TransactionSettings(timeout=5 * SECOND)
 # session of 1.5 s, a partition takes writes again within 4 + 2 + 2 s. Without, it does when the broker is back, after 12 s at the earliest.
 AVAILABLE: Final = {"unavailable_bound": 9.0}
 LONG_KILLS: Final = Mix(weights={"kill": 3, "pause": 1}, every=SECOND, shortest=12 * SECOND, longest=16 * SECOND)
-POWER_CUTS: Final = Mix(weights={"all-power-loss": 1}, every=3 * SECOND)
+POWER_CUTS: Final = Mix(weights={"all-power-loss": 1}, every=1500 * MILLISECOND, longest=SECOND)
 
 
-def three(script: Script, topic: Topic = ONE, *, duration: int = 25 * SECOND, **shape: object) -> Plan:
+def three(script: Script, topic: Topic = ONE, *, session: int = 1500 * MILLISECOND) -> Plan:
     """Three replicas, and busy producers."""
-    return replace(log(Mix(weights={}), topic, **shape), script=script, producer=QUICK, duration=duration)
+    return replace(log(Mix(weights={}), topic, session=session), script=script, producer=QUICK, duration=25 * SECOND)
 
 
 CLUSTER_DEFECTS: Final = (
@@ -139,7 +139,7 @@ CLUSTER_DEFECTS: Final = (
     Defect(
         protection=Protection.FSYNC_ON_VOTE,
         anomaly="two-active-controllers",
-        plan=scripted(two_candidates_and_a_power_loss, off_when_ready=True),
+        plan=replace(scripted(two_candidates_and_a_power_loss, off_when_ready=True), duration=25 * SECOND),
     ),
     Defect(
         protection=Protection.SNAPSHOT_HAS_ALL_COMMITTED,
@@ -163,7 +163,7 @@ CLUSTER_DEFECTS: Final = (
     Defect(
         protection=Protection.FSYNC_ON_APPEND,
         anomaly="lost-write",
-        plan=replace(log(POWER_CUTS, SAFE_TOPIC, flush_messages=1), duration=15 * SECOND),
+        plan=replace(log(POWER_CUTS, SAFE_TOPIC, flush_messages=1), duration=25 * SECOND),
     ),
     Defect(
         protection=Protection.CHECKSUM_AFTER_TORN_WRITE,

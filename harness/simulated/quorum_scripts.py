@@ -38,9 +38,10 @@ async def two_candidates_and_a_power_loss(on: Stage) -> None:
 
 
 async def _two_candidates(on: Stage, restart: Restart) -> None:
-    for _ in range(3):
+    """Again and again: the voter may stand itself before it is asked."""
+    while True:
         await on.until(lambda: on.active_controller() is not None)
-        await on.soon(SECOND, 2 * SECOND)
+        await on.soon(SECOND // 2, SECOND)
         await _stand_together(on, on.active_controller() or "", restart)
         await on.soon(SECOND, 2 * SECOND)
         for name in on.controllers:
