@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -187,6 +188,9 @@ def _make(one: Wanted, runs: Path) -> tuple[Path | None, str | None, float]:
     """In a process of its own: the run's directory, what has to be said of it, and how long it was."""
     out = runs / one.name
     shutil.rmtree(out, ignore_errors=True)
+    logging.getLogger("krash.reference").setLevel(
+        logging.CRITICAL
+    )  # what nodes say of their troubles is not for this terminal
     try:
         done = simulate(one.plan, seed=one.seed, out=out)
     except NotReady as error:

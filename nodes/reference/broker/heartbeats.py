@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kio.schema.broker_registration.v1.request import BrokerRegistrationRequest, Feature, Listener
+from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.serial.readers import read_uuid
 from kio.static.primitive import i16, i32, u16
@@ -57,6 +58,7 @@ class Heartbeats:
             request_timeout_ms=settings.request_timeout_ms,
         )
         self._hurry = asyncio.Event()
+        self._refusal: ErrorCode | None = None  # the newest answer to a registration
 
     def hurry(self) -> None:
         """Something has come that the next heartbeat should tell at once."""
@@ -112,8 +114,10 @@ class Heartbeats:
             answer = await self._channel.ask(request, deadline=self._clock.now() + 10 * SECOND)
         except Disconnected:
             return
-        if not self._lifecycle.registration_answered(answer.error_code, answer.broker_epoch):
+        accepted = self._lifecycle.registration_answered(answer.error_code, answer.broker_epoch)
+        if not accepted and answer.error_code is not self._refusal:  # it is asked for again and again
             _LOG.warning("broker %d was not registered: %s", self._settings.node_id, answer.error_code.name)
+        self._refusal = answer.error_code
 
     async def _heartbeat(self) -> None:
         sent = self._clock.now()
