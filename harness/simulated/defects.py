@@ -28,7 +28,7 @@ from harness.simulated.defect import (
     scripted,
     transactions,
 )
-from harness.simulated.group_defects import GROUP_DEFECTS
+from harness.simulated.group_defects import GROUP_DEFECTS, HEALTHY_GROUPS
 from harness.simulated.scripts import leaders_die_in_turn, stale_alter_partition
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection
@@ -36,6 +36,7 @@ from nodes.reference.protections import Protection
 HEALTHY: Final = (
     replace(log(ANYTHING), name="healthy-log"),
     replace(transactions(ANYTHING), name="healthy-transactions"),
+    *HEALTHY_GROUPS,
 )
 
 DEFECTS: Final = (
@@ -108,15 +109,6 @@ _SHOWN_BY: Final[Mapping[str, tuple[Protection, ...]]] = {
         Protection.ID_CONFLICT_RESOLVED,
     ),
     "log/test_log.py": (Protection.CHECKSUM_AFTER_TORN_WRITE,),
-    "log/test_producers.py": (Protection.PRODUCER_EPOCH_FENCED, Protection.COORDINATOR_EPOCH_FENCED),
-    "coordinator/test_offsets.py": (
-        Protection.GENERATION_FENCED,
-        Protection.OFFSET_COMMIT_WRITTEN,
-        Protection.TRANSACTIONAL_OFFSETS_WAIT,
-        Protection.UNSTABLE_OFFSETS_REFUSED,
-    ),
-    "coordinator/test_membership.py": (Protection.SYNC_WAITS_FOR_ASSIGNMENT, Protection.STATIC_MEMBER_FENCED),
-    "coordinator/test_verification.py": (Protection.TRANSACTION_VERIFIED,),
 }
 ELSEWHERE: Final[Mapping[Protection, str]] = {
     protection: _TESTS + file for file, protections in _SHOWN_BY.items() for protection in protections
