@@ -145,9 +145,10 @@ class Life:
             reached = {place: offset for place, offset in self._reached.items() if offset != self._committed[place]}
             if reached and not await self._commit(reached):
                 return
-            if self._client.now >= self._next_beat and not self._still_there(await self._membership.heartbeat()):
-                return
-            self._next_beat = max(self._next_beat, self._client.now + self._settings.times.heartbeat)
+            if self._client.now >= self._next_beat:
+                self._next_beat = self._client.now + self._settings.times.heartbeat
+                if not self._still_there(await self._membership.heartbeat()):
+                    return
 
     async def _commit(self, positions: Mapping[Place, int]) -> bool:
         """False: it has to join again."""
