@@ -24,6 +24,9 @@ from nodes.reference.broker.broker import Broker, observe
 from nodes.reference.broker.settings import BrokerSettings
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.shell import ControllerNode
+from nodes.reference.coordinator.groups.settings import GroupSettings
+from nodes.reference.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from nodes.reference.coordinator.settings import CoordinatorSettings
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.entities import Partition, PartitionId
 from nodes.reference.protections import ALL_ON, Protections
@@ -33,6 +36,8 @@ from nodes.reference.server.controller import controller_handlers
 from nodes.reference.server.schema import milliseconds
 from nodes.reference.simulation.world import Machine, Program, World
 
+_GROUPS: Final = GroupSettings(group_min_session_timeout_ms=1_000, group_initial_rebalance_delay_ms=300)
+COORDINATED_PARTITIONS: Final = 2  # of each internal topic
 CLUSTER_ID: Final = "simulated"
 CONTROLLER_PORT, BROKER_PORT = 9093, 9092
 
@@ -136,7 +141,8 @@ class SimulatedCluster:
         return max(running, key=lambda node: node.replica.raft.epoch, default=None)
 
     def healed(self) -> bool:
-        return self._all_active() and self._all_in_sync()
+        """Internal topics, too: what groups and transactions have committed is no less worth."""
+        return self._all_active() and self._all_in_sync() and self._internal_in_sync()
 
     def _all_active(self) -> bool:
         active = self.active
@@ -153,6 +159,15 @@ class SimulatedCluster:
             for topic in self.shape.topics
             for number in range(topic.partitions)
         )
+
+    def _internal_in_sync(self) -> bool:
+        image = self.active.core.image if self.active else None
+        topics = (
+            []
+            if image is None
+            else [topic for name in (GROUPS_TOPIC, TRANSACTIONS_TOPIC) if (topic := image.topic(name)) is not None]
+        )
+        return all(len(found.isr) == len(found.replicas) for topic in topics for found in topic.partitions.values())
 
     def _until(self, condition: Callable[[], bool], within: int, otherwise: str) -> None:
         self.world.run_for(within, stop=condition)
@@ -201,8 +216,9 @@ class SimulatedCluster:
                 min_insync_replicas=shape.min_insync_replicas,
                 log_flush_interval_messages=shape.flush_messages,
                 auto_create_topics_enable=False,
-                offsets_topic_num_partitions=2,
-                transaction_state_log_num_partitions=2,
+                offsets_topic_num_partitions=COORDINATED_PARTITIONS,
+                transaction_state_log_num_partitions=COORDINATED_PARTITIONS,
+                coordinators=CoordinatorSettings(groups=_GROUPS),
             )
             follow = observe(environment, settings, self._raft, shape.protections)
             self.brokers[name] = broker = Broker(environment, settings, follow, shape.protections)

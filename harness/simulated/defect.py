@@ -13,7 +13,7 @@ from harness.simulated.chaos import Mix
 from harness.simulated.cluster import Shape, Topic
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.run import Plan
-from harness.simulated.scripts import Script
+from harness.simulated.stage import Script
 from harness.simulated.transactor import TransactionSettings
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.protections import Protection, Protections

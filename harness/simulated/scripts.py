@@ -13,90 +13,11 @@ Partition 0 of the first topic is what scripts speak of.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
-from harness.simulated.cluster import SimulatedCluster
-from nodes.reference.environment import MILLISECOND, SECOND, Environment
-from nodes.reference.metadata.entities import Partition
+from harness.simulated.stage import Missed, Stage
+from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.server.handlers import Api
-from nodes.reference.simulation.network import Held
-
-_LOOK: Final = 10 * MILLISECOND
-
-
-class Missed(Exception):
-    """What the script waited for did not come: the run goes on without the rest of it."""
-
-
-class Stage:
-    """What a script may do and see."""
-
-    def __init__(self, cluster: SimulatedCluster, environment: Environment) -> None:
-        self.cluster = cluster
-        self._clock = environment.clock
-
-    async def until(self, condition: Callable[[], bool], within: int = 10 * SECOND) -> None:
-        """Missed if it does not come."""
-        deadline = self._clock.now() + within
-        while not condition():
-            if self._clock.now() >= deadline:
-                raise Missed
-            await self._clock.sleep_until(self._clock.now() + _LOOK)
-
-    async def whether(self, condition: Callable[[], bool], within: int) -> bool:
-        try:
-            await self.until(condition, within)
-        except Missed:
-            return False
-        return True
-
-    async def wait(self, duration: int) -> None:
-        await self._clock.sleep_until(self._clock.now() + duration)
-
-    def leader(self) -> str | None:
-        found = self._partition
-        return f"b{found.leader}" if found and found.leader >= 0 else None
-
-    def isr(self) -> set[str]:
-        found = self._partition
-        return {f"b{broker}" for broker in found.isr} if found else set()
-
-    def fenced(self, name: str) -> bool:
-        active = self.cluster.active
-        known = active.core.image.brokers.get(int(name[1:])) if active else None
-        return known is not None and known.fenced
-
-    def incarnation(self, name: str) -> int:
-        """The broker's epoch; -1 while it has none."""
-        active = self.cluster.active
-        known = active.core.image.brokers.get(int(name[1:])) if active else None
-        return known.epoch if known else -1
-
-    def kill(self, name: str) -> None:
-        self.cluster.kill(name)
-
-    def start(self, name: str) -> None:
-        self.cluster.start(name)
-
-    def wipe(self, name: str) -> None:
-        self.cluster.machine(name).disk.wipe()
-
-    def cut(self, one: str, other: str) -> None:
-        self.cluster.cut(one, other)
-
-    def mend(self) -> None:
-        self.cluster.world.network.heal()
-
-    def hold(self, source: str, rule: Callable[[object], bool]) -> Held:
-        return self.cluster.world.network.hold(lambda one, other, message: one == source and rule(message))
-
-    @property
-    def _partition(self) -> Partition | None:
-        return self.cluster.partition(self.cluster.shape.topics[0].name, 0)
-
-
-Script = Callable[[Stage], Awaitable[None]]
 
 
 async def stale_alter_partition(on: Stage) -> None:
