@@ -60,7 +60,7 @@ def metadata(content: bytes) -> None:
             found, position = decode(content, position)
             for value in found.values:
                 metadata_records.decode(value)
-    except (CorruptBatch, ValueError):  # ValueError: metadata_records names it
+    except (CorruptBatch, metadata_records.UnknownRecord):
         return
 
 
