@@ -27,12 +27,14 @@ _ALL_OF_SERIAL = (
 )  # fmt: skip
 _ALL_OF_MODELS = (
     f"{_MODELS}/test_meaning.py", f"{_MODELS}/test_jepsen_rules.py", f"{_MODELS}/test_log_and_epoch.py",
-    f"{_MODELS}/test_detection.py", f"{_MODELS}/test_transactions.py", f"{_MODELS}/test_objects.py",
+    f"{_MODELS}/test_jepsen_orders.py", f"{_MODELS}/test_detection.py", f"{_MODELS}/test_transactions.py",
+    f"{_MODELS}/test_objects.py",
 )  # fmt: skip
 _SEARCH = (f"{_LINEAR}/test_frontier.py",)
 _EXACT = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_many.py", f"{_LINEAR}/test_exact_engines.py")
 _FIRST = {
     "linearizability/log": (f"{_AT}/test_kernel.py", *_EXACT, f"{_MODELS}/test_log_and_epoch.py"),
+    "linearizability/holes": (f"{_MODELS}/test_log_and_epoch.py", *_EXACT),
     "linearizability/pieces": (f"{_AT}/test_kernel.py",),
     "linearizability/epochs": (f"{_LINEAR}/test_epochs.py", f"{_MODELS}/test_log_and_epoch.py"),
     "linearizability/zones": (*_EXACT[:2], f"{_LINEAR}/test_zones.py"),
@@ -47,6 +49,7 @@ _FIRST = {
     "linearizability/states": _SEARCH,
     "linearizability/encoding": _SEARCH,
     "linearizability/shrink": _SEARCH,
+    "models/jepsen_orders": (f"{_MODELS}/test_jepsen_orders.py",),
     "models/jepsen_rules": (f"{_MODELS}/test_jepsen_rules.py",),
     "models/jepsen_sets": (f"{_MODELS}/test_jepsen_rules.py",),
     "models/log": (f"{_MODELS}/test_log_and_epoch.py",),
