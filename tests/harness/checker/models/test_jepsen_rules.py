@@ -144,6 +144,13 @@ def test_keys_are_judged_one_by_one_and_counted_together(tmp_path: Path) -> None
     assert [(one["type"], one["count"]) for one in answer["anomalies"]] == [("lost", 2)]
 
 
+def test_of_reads_that_are_as_wrong_as_each_other_the_first_is_told() -> None:
+    history: list[Entry] = [(0, "invoke", "add", 1), (0, "ok", "add", 1)]
+    for found in (2, 4, -2):
+        history += [(0, "invoke", "read", None), (0, "ok", "read", found)]
+    assert [one.ops for one in judge("counter-bounds", history).found] == [(4,)]
+
+
 def _random_set(rng: random.Random) -> list[Entry]:
     """Adds and reads by three processes; reads see each element that may be there by chance."""
     running: dict[int, tuple[str, Any]] = {}

@@ -53,6 +53,11 @@ def test_what_is_wrong_with_a_log_is_named(file: Path, lines: tuple[str, ...], w
     assert all(anomaly["ops"] for anomaly in answer["anomalies"])
 
 
+def test_a_value_that_was_tried_again_and_failed_has_been_appended_all_the_same(file: Path) -> None:
+    again = ("1 invoke append :a", "1 fail append :a", "2 invoke read nil", "2 ok read [[0 :a]]")
+    assert judge(file, *APPENDED, *again)["verdict"] == "valid"
+
+
 def test_a_record_that_was_read_before_its_append_was_invoked(file: Path) -> None:
     answer = judge(file, "1 invoke read nil", "1 ok read [[0 :a]]", *APPENDED)
     assert types(answer) == ["nonlinearizable-log"]

@@ -53,6 +53,7 @@ def test_a_register_begins_with_nil_unless_told_otherwise(
         ("kv", ("0 invoke get nil", "0 ok get nil"), None, "valid"),
         ("counter", ("0 invoke read nil", "0 ok read 7"), ":x", "unknown"),
         ("mutex", ("0 invoke acquire nil", "0 ok acquire nil"), "1", "unknown"),
+        ("counter", ("0 invoke fetch-and-increment nil", "0 ok fetch-and-increment nil"), None, "valid"),
     ],
 )
 def test_other_objects_begin_empty(
@@ -142,3 +143,19 @@ def test_out_of_budget_is_unknown_with_what_was_spent(file: Path, monkeypatch: p
     assert (answer["verdict"], answer["anomalies"]) == ("unknown", [])
     assert "steps" in answer["reason"]
     assert "zones needs" in answer["reason"]
+
+
+def test_amounts_that_could_overflow_in_their_sum_are_refused(file: Path) -> None:
+    adds = [f"{process} {kind} add {2**61}" for process in (0, 1) for kind in ("invoke", "ok")]
+    assert judge(file, *adds[:2], "2 invoke read nil", f"2 ok read {2**61}", model="counter")["verdict"] == "valid"
+    answer = judge(file, *adds, model="counter")
+    assert (answer["verdict"], types(answer)) == ("unknown", ["bad-history"])
+    assert "2^62" in answer["reason"]
+
+
+def test_the_engine_that_is_named_is_the_one_that_found_it(file: Path) -> None:
+    lawful = ("0 invoke write [1 5]", "0 ok write [1 5]")
+    twice = ("0 invoke write [2 7]", "0 ok write [2 7]") * 2
+    wrong = ("1 invoke read [2 nil]", "1 ok read [2 7]", "1 invoke read [2 nil]", "1 ok read [2 8]")
+    assert judge(file, *lawful, *twice, *wrong[:2], model="register")["engine"] == "frontier+zones"
+    assert judge(file, *lawful, *twice, *wrong, model="register")["engine"] == "frontier"

@@ -91,6 +91,10 @@ LISTS = {
         together("!ax1", "ax2", "rx12"),
         together("!ax1", "ax2", "rx2"),
     ),
+    "G1a, phantom-value": (
+        together("!ax1", "rx19", "ay1"),
+        together("!ax1", "rx", "ay1"),
+    ),
     "G2-item, lost-update": (
         together("rx ax1", "rx ax2"),
         together("ax1", "rx ax2"),
