@@ -30,7 +30,7 @@ _ALL_OF_MODELS = (
     f"{_MODELS}/test_jepsen_orders.py", f"{_MODELS}/test_detection.py", f"{_MODELS}/test_transactions.py",
     f"{_MODELS}/test_objects.py",
 )  # fmt: skip
-_SEARCH = (f"{_LINEAR}/test_frontier.py",)
+_SEARCH = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_decide.py", f"{_LINEAR}/test_frontier.py")
 _EXACT = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_many.py", f"{_LINEAR}/test_exact_engines.py")
 _FIRST = {
     "linearizability/log": (f"{_AT}/test_kernel.py", *_EXACT, f"{_MODELS}/test_log_and_epoch.py"),
