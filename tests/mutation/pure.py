@@ -63,6 +63,9 @@ _NOT = (
 )
 LIMITS: dict[str, Any] = {"processor": 400.0, "wall": 3600.0, "memory": 6 << 30}  # survivors take some 100 s
 OF_ONE_TEST = 20.0  # seconds of processor time; they take up to 6
+_OPTIONS = (  # without what collects garbage at every end
+    "-x", "-q", "-p", "no:cacheprovider", "-p", "no:unraisableexception", "--tb=line", "--assert=plain", "--no-header",
+)  # fmt: skip
 _IMPORTED = (
     "numpy", "pandas", "pyarrow.parquet", "numba", "hypothesis.strategies", "hypothesis.internal.conjecture.engine",
     "_pytest.assertion.rewrite", "_pytest.python", "_pytest.junitxml", "pytest_timeout", "harness.history.formats.reading",
@@ -95,22 +98,14 @@ def tried(root: Path, module: str, text: str) -> str:
 
     install(root, module, text)
     watcher = _Watcher()
-    command = [
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(root),
-        "--tb=line",
-        "--assert=plain",
-        "--no-header",
-    ]
-    left_out = [f"--deselect={test}" for test in _NOT]
-    code = pytest.main([*command, *left_out, *tests_of(module)], plugins=[watcher])
-    if code not in (0, 1, 2):
-        return f"broken: pytest ended with {code}"
-    return watcher.failed or ("" if code == 0 else "not importable")
+    options = [*_OPTIONS, "--rootdir", str(root), *(f"--deselect={test}" for test in _NOT)]
+    for path in tests_of(module):  # one by one: most mutants need no second one to be imported
+        code = pytest.main([*options, path], plugins=[watcher])
+        if code not in (0, 1, 2):
+            return f"broken: pytest ended with {code}"
+        if code:
+            return watcher.failed or "not importable"
+    return ""
 
 
 class _Watcher:
