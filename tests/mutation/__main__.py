@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.code import digest_of
+from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.fork import BROKEN, Ended, forked
 from tests.mutation.mutants import Mutant
 from tests.mutation.results import Result, Results, table, write_table
@@ -67,6 +68,8 @@ def _try_all(
     sources = {module: (ROOT / module).read_text() for module in {one.module for one in mutants}}
     digests = {module: digest_of(text) for module, text in sources.items()}
     waiting = [one for one in mutants if not results.settled(one, digests[one.module], again=again)]
+    if quick is not None:
+        waiting = [one for one in waiting if one.name not in EQUIVALENT]
     if not waiting:
         return
     with ExitStack() as stack:

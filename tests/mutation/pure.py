@@ -30,12 +30,12 @@ _ALL_OF_MODELS = (
     f"{_MODELS}/test_jepsen_orders.py", f"{_MODELS}/test_detection.py", f"{_MODELS}/test_transactions.py",
     f"{_MODELS}/test_objects.py",
 )  # fmt: skip
-_SEARCH = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_decide.py", f"{_LINEAR}/test_frontier.py")
+_SEARCH = (f"{_LINEAR}/test_decide.py", f"{_LINEAR}/test_frontier.py")
 _EXACT = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_many.py", f"{_LINEAR}/test_exact_engines.py")
 _FIRST = {
     "linearizability/log": (f"{_AT}/test_kernel.py", *_EXACT, f"{_MODELS}/test_log_and_epoch.py"),
     "linearizability/holes": (f"{_MODELS}/test_log_and_epoch.py", *_EXACT),
-    "linearizability/pieces": (f"{_AT}/test_kernel.py",),
+    "linearizability/pieces": (f"{_LINEAR}/test_pieces.py", f"{_AT}/test_kernel.py"),
     "linearizability/epochs": (f"{_LINEAR}/test_epochs.py", f"{_MODELS}/test_log_and_epoch.py"),
     "linearizability/zones": (*_EXACT[:2], f"{_LINEAR}/test_zones.py"),
     "linearizability/mutexes": _EXACT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.checker.linearizability.decide import EXACT, decide, decide_all
-from harness.checker.linearizability.frontier import Budget
-from harness.checker.linearizability.operations import BadOperations, Operations
+from harness.checker.linearizability.frontier import Budget, search
+from harness.checker.linearizability.operations import UNSEEN, BadOperations, Operations
 from tests.harness.checker.linearizability.brute_force import Op
 from tests.strategies import encode
 
@@ -58,6 +58,29 @@ def test_all_objects_are_decided_if_all_are_asked_for() -> None:
         1: "legal",
         2: "illegal",
     }
+
+
+def test_all_that_are_searched_are_decided_if_all_are_asked_for() -> None:
+    decisions = decide_all("kv", [STALE_REPEATED, STALE_REPEATED], find_all=True)
+    assert [decisions.of[index].answer.verdict for index in (0, 1)] == ["illegal", "illegal"]
+
+
+def test_a_set_that_was_only_found_empty_is_legal() -> None:
+    nothing = Op("read", result=frozenset(), invoked=0, completed=1)
+    unchanged = Op("remove", 1, invoked=2, completed=3)
+    for ops in ([nothing], [nothing, unchanged]):
+        assert search(encode(ops)).verdict == "legal"
+
+
+def test_the_last_state_of_a_text_is_told_in_order() -> None:
+    appends = [Op("append", text, invoked=2 * place, completed=2 * place + 1) for place, text in enumerate("ab")]
+    found = search(encode([*appends, Op("read", result="b", invoked=4, completed=5)]))
+    assert found.evidence is not None
+    assert [one.state for one in found.evidence.configurations] == [UNSEEN]
+    both = [Op("read", result="ab", invoked=4, completed=5), Op("read", result="b", invoked=6, completed=7)]
+    found = search(encode([*appends, *both]))
+    assert found.evidence is not None
+    assert [one.state for one in found.evidence.configurations] == [[ord("a"), ord("b")]]
 
 
 def test_one_object_without_an_answer_leaves_all_without_one() -> None:

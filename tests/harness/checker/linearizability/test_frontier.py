@@ -118,9 +118,9 @@ def test_a_grown_table_changes_nothing() -> None:
 
 @pytest.mark.parametrize("unknown", [False, True])
 def test_many_writes_at_once_need_no_search_through_their_orders(unknown: bool) -> None:
-    """A write that another one covers may have come just before it."""
+    """A write that another one covers may have come just before it. As many as need more than one word of bits."""
     ops = [
-        Op("write", number, invoked=0, completed=None if unknown else 10, certain=not unknown) for number in range(40)
+        Op("write", number, invoked=0, completed=None if unknown else 10, certain=not unknown) for number in range(70)
     ]
     ops += [Op("read", result=number, invoked=11 + number, completed=12 + number) for number in (7,) * 40]
     assert search(encode(ops)).verdict == "legal"

@@ -265,3 +265,16 @@ def test_many_that_appended_unread_and_read_before_are_linear() -> None:
 def test_many_that_read_one_version_and_then_wrote_are_linear() -> None:
     judgement = model_of("w").judge(together("wx0", *[f"rx0 wx{i}" for i in range(1, 60)]), Question())
     assert {one.type: one.count for one in judgement.found} == {"lost-update": 1, "G2-item": 1}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("texts", "name", "length"),
+    [
+        (("aa1 rc3", "ab2 ra1 rc3", "ac3 rb2"), "G1c", 2),
+        (("ax1 ab2", "rb2 ac3", "rx ry rc3 rf6", "ay1 ad4", "rd4 ae5", "re5 af6"), "G-single-item", 3),
+    ],
+)
+def test_the_shortest_cycle_is_told(texts: tuple[str, ...], name: str, length: int, turned: bool) -> None:
+    (found,) = model_of("append").judge(together(*(texts[::-1] if turned else texts)), Question()).found
+    assert (found.type, len(found.ops)) == (name, length)
