@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.code import digest_of
+from tests.mutation import __main__ as command
+from tests.mutation import pure
 from tests.mutation import results as results_module
 from tests.mutation.fork import BROKEN, forked
 from tests.mutation.mutants import Mutant, changes_something, mutants_of
@@ -126,6 +128,26 @@ def test_a_fork_says_what_it_found_or_why_it_ended(tmp_path: Path) -> None:
     assert ended(lambda: "") == ""
     assert ended(fails).startswith(BROKEN), "it must not be taken for a killed mutant"
     assert ended(loops, processor=0.0) == "out of processor time"
+
+
+@pytest.mark.parametrize(
+    ("tried", "quick", "recorded"),
+    [("a test", True, ["a test"]), ("a test", False, ["a test"]), ("", True, []), ("", False, [""])],
+)
+def test_a_quick_run_calls_nobody_a_survivor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: str, quick: bool, recorded: list[str]
+) -> None:
+    module = "harness/checker/models/rules.py"
+    source = (ROOT / module).read_text()
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")  # set by the command, and back as it was in the end
+    monkeypatch.setattr(pure, "prepare", lambda stack, root: None)
+    monkeypatch.setattr(pure, "tried", lambda root, module, text: "" if text == source else tried)
+    monkeypatch.setattr(command, "drawn", lambda *about, **more: mutants_of(module, source, sql=False)[:1])
+    (tmp_path / "trust.md").write_text(f"{BEGIN}\n{END}\n")
+    command.main(["--only", "pure", "--docs", str(tmp_path), *(["--quick", "60"] if quick else [])])
+    path = tmp_path / "mutation.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    assert [json.loads(line)["killed_by"] for line in lines] == recorded
 
 
 def result(name: str, killed_by: str, code: str) -> Result:
