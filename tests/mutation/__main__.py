@@ -7,7 +7,8 @@ Each mutant that was tried is a line of docs/mutation.jsonl, and docs/trust.md g
 the code of its module is what it was; then the module's mutants are drawn anew. `--again` tries survivors once more,
 after a test was added. Which mutants are drawn is told by a hash of their text, so that a longer run has those of a
 shorter one. Survivors are what takes long: `--quick 6` gives each mutant 6 seconds of its tests, the most telling ones
-first, and leaves those that live until then for a run without it, which tries all tests. Exit code 1: fewer than 95 % were killed.
+first; who lives until then is undecided (which counts as surviving) until a run without it has tried all tests. Exit
+code 1: fewer than 95 % were killed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long, and go on next time")
     parser.add_argument("--again", action="store_true", help="try survivors once more")
-    parser.add_argument("--quick", type=float, help="core seconds for each mutant; whether later ones kill stays open")
+    parser.add_argument("--quick", type=float, help="core seconds for each mutant: who lives is undecided")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     chosen = parser.parse_args(arguments)
     results = Results(chosen.docs / "mutation.jsonl")
@@ -67,9 +68,8 @@ def _try_all(
 ) -> None:
     sources = {module: (ROOT / module).read_text() for module in {one.module for one in mutants}}
     digests = {module: digest_of(text) for module, text in sources.items()}
-    waiting = [one for one in mutants if not results.settled(one, digests[one.module], again=again)]
-    if quick is not None:
-        waiting = [one for one in waiting if one.name not in EQUIVALENT]
+    briefly = quick is not None
+    waiting = [one for one in mutants if not results.settled(one, digests[one.module], again=again, quick=briefly)]
     if not waiting:
         return
     with ExitStack() as stack:
@@ -87,12 +87,13 @@ def _try_all(
                 return
             if mutant.module not in controlled:
                 controlled.update(_control(way, mutant.module, sources, folder / "log", quick))
-            ended = _tried(way, mutant.module, mutant.applied(sources[mutant.module]), folder / "log", quick)
-            killed_by = ended.said if ended.said is not None else ended.how
-            result = Result.of(mutant, digests[mutant.module], killed_by, ended.seconds)
-            if ended.how == "out of wall time" or (quick is not None and not ended.said):
-                print(f"{number}/{len(waiting)} left for later, {ended.how}: {result.line_of_text()}", flush=True)
+            if briefly and mutant.name in EQUIVALENT:
+                results.add(Result.of(mutant, digests[mutant.module], "", 0.0, undecided=True))
                 continue
+            ended = _tried(way, mutant.module, mutant.applied(sources[mutant.module]), folder / "log", quick)
+            undecided = ended.how == "out of wall time" or (briefly and not ended.said)
+            killed_by = "" if undecided else ended.how if ended.said is None else ended.said
+            result = Result.of(mutant, digests[mutant.module], killed_by, ended.seconds, undecided=undecided)
             results.add(result)
             print(f"{number}/{len(waiting)} {result.line_of_text()}", flush=True)
 

@@ -132,10 +132,15 @@ def test_a_fork_says_what_it_found_or_why_it_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("tried", "quick", "recorded"),
-    [("a test", True, ["a test"]), ("a test", False, ["a test"]), ("", True, []), ("", False, [""])],
+    [
+        ("a test", True, ("a test", False)),
+        ("a test", False, ("a test", False)),
+        ("", True, ("", True)),
+        ("", False, ("", False)),
+    ],
 )
 def test_a_quick_run_calls_nobody_a_survivor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: str, quick: bool, recorded: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: str, quick: bool, recorded: tuple[str, bool]
 ) -> None:
     module = "harness/checker/models/rules.py"
     source = (ROOT / module).read_text()
@@ -145,9 +150,8 @@ def test_a_quick_run_calls_nobody_a_survivor(
     monkeypatch.setattr(command, "drawn", lambda *about, **more: mutants_of(module, source, sql=False)[:1])
     (tmp_path / "trust.md").write_text(f"{BEGIN}\n{END}\n")
     command.main(["--only", "pure", "--docs", str(tmp_path), *(["--quick", "60"] if quick else [])])
-    path = tmp_path / "mutation.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    assert [json.loads(line)["killed_by"] for line in lines] == recorded
+    (result,) = map(json.loads, (tmp_path / "mutation.jsonl").read_text().splitlines())
+    assert (result["killed_by"], result["undecided"]) == recorded
 
 
 def result(name: str, killed_by: str, code: str) -> Result:
@@ -168,7 +172,7 @@ def test_results_hold_while_the_code_does_and_survivors_are_listed(
     assert [one.name for one in again.current()] == ["dead", "live", "same"]
     assert again.share() == pytest.approx(1 / 3)
     text = table(again)
-    assert "| all | 3 | 1 | 1 | 33.3% | 6.1% to 79.2% |" in text
+    assert "| all | 3 | 1 | 1 | 0 | 33.3% | 6.1% to 79.2% |" in text
     assert "- `m.py:3` `a < b` becomes `a <= b`: **no test notices**" in text
     assert "both are never equal" in text
     (tmp_path / "trust.md").write_text(f"before\n{BEGIN}\n{END}\nafter\n")
@@ -184,6 +188,9 @@ def test_survivors_are_tried_again_on_request_and_what_others_changed_always() -
         found._all[mutant.name] = Result.of(mutant, "code", killed_by, 1.0)
         assert found.settled(mutant, "code", again=again) is settled
         assert not found.settled(mutant, "other", again=again)
+    found._all[mutant.name] = Result.of(mutant, "code", "", 1.0, undecided=True)
+    assert found.settled(mutant, "code", again=False, quick=True)
+    assert not found.settled(mutant, "code", again=False, quick=False)
 
 
 def test_what_is_in_the_documents_is_readable() -> None:
