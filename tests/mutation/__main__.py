@@ -8,7 +8,7 @@ the code of its module is what it was; then the module's mutants are drawn anew.
 after a test was added. Which mutants are drawn is told by a hash of their text, so that a longer run has those of a
 shorter one. Survivors are what takes long: `--quick 6` gives each mutant 6 seconds of its tests, the most telling ones
 first; who lives until then is undecided (which counts as surviving) until a run without it has tried all tests. Exit
-code 1: fewer than 95 % were killed.
+code 1: of those that are not equivalent fewer than 95 % were killed.
 """
 
 from __future__ import annotations

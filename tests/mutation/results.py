@@ -80,7 +80,8 @@ class Results:
         return [one for one in self._all.values() if one.code == self._code(one.module)]
 
     def share(self) -> float:
-        return _share(self.current())[0]
+        """Killed of those that can be: equivalent ones apart."""
+        return _share(_killable(self.current()))[0]
 
     def _code(self, module: str) -> str:
         if module not in self._codes:
@@ -90,7 +91,7 @@ class Results:
 
 
 def _share(results: Iterable[Result]) -> tuple[float, float, float]:
-    """Killed of all, equivalent and undecided ones among them, with Wilson's 95 % interval."""
+    """Killed of them, with Wilson's 95 % interval; undecided ones count as alive."""
     killed = [bool(one.killed_by) for one in results]
     n = len(killed)
     if not n:
@@ -101,21 +102,20 @@ def _share(results: Iterable[Result]) -> tuple[float, float, float]:
 
 
 def table(results: Results) -> str:
-    rows = ["| modules | mutants | killed | equivalent | undecided | share | 95 % interval | core seconds | last run |"]
-    rows.append("|---|---:|---:|---:|---:|---:|---|---:|---|")
+    rows = [
+        "| modules | mutants | killed | equivalent | undecided | killed of all | of all but equivalent ones | core seconds |"
+    ]
+    rows.append("|---|---:|---:|---:|---:|---|---|---:|")
     found = results.current()
     groups: dict[str, list[Result]] = {}
     for one in found:
         groups.setdefault(_group(one.module), []).append(one)
     for name in (*sorted(groups), "all"):
         ones = found if name == "all" else groups[name]
-        share, low, high = _share(ones)
-        rows.append(
-            f"| {name} | {len(ones)} | {sum(bool(one.killed_by) for one in ones)} | "
-            f"{sum(_equivalent(one) for one in ones)} | {sum(_undecided(one) for one in ones)} | "
-            f"{share:.1%} | {low:.1%} to {high:.1%} | "
-            f"{sum(one.seconds for one in ones):,.0f} | {max((one.date for one in ones), default='')} |"
-        )
+        counts = (len(ones), *(sum(map(of, ones)) for of in (_killed, _equivalent, _undecided)))
+        shares = (_told(_share(some)) for some in (ones, _killable(ones)))
+        row = (name, *map(str, counts), *shares, f"{sum(one.seconds for one in ones):,.0f}")
+        rows.append(f"| {' | '.join(row)} |")
     survivors = [one for one in found if not one.killed_by]
     if survivors:
         rows += ["", "Survivors:", ""]
@@ -125,6 +125,18 @@ def table(results: Results) -> str:
         )
         rows.append(f"- `{one.module}:{one.line}` `{_short(one.old)}` becomes `{_short(one.new)}`: {why}")
     return "\n".join(rows)
+
+
+def _told(share: tuple[float, float, float]) -> str:
+    return "{:.1%} ({:.1%} to {:.1%})".format(*share)
+
+
+def _killed(one: Result) -> bool:
+    return bool(one.killed_by)
+
+
+def _killable(results: Iterable[Result]) -> list[Result]:
+    return [one for one in results if not _equivalent(one)]
 
 
 def _equivalent(one: Result) -> bool:

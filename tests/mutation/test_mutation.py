@@ -170,9 +170,9 @@ def test_results_hold_while_the_code_does_and_survivors_are_listed(
         found.add(result(name, killed_by, of))
     again = Results(tmp_path / "mutation.jsonl", tmp_path)
     assert [one.name for one in again.current()] == ["dead", "live", "same"]
-    assert again.share() == pytest.approx(1 / 3)
+    assert again.share() == pytest.approx(1 / 2)
     text = table(again)
-    assert "| all | 3 | 1 | 1 | 0 | 33.3% | 6.1% to 79.2% |" in text
+    assert "| all | 3 | 1 | 1 | 0 | 33.3% (6.1% to 79.2%) | 50.0% (9.5% to 90.5%) |" in text
     assert "- `m.py:3` `a < b` becomes `a <= b`: **no test notices**" in text
     assert "both are never equal" in text
     (tmp_path / "trust.md").write_text(f"before\n{BEGIN}\n{END}\nafter\n")
