@@ -109,6 +109,12 @@ def test_a_set_that_was_only_found_empty_is_legal() -> None:
         assert search(encode(ops)).verdict == "legal"
 
 
+def test_a_set_may_begin_with_a_list() -> None:
+    found = encode([Op("read", result=frozenset({1, 2}), invoked=0, completed=1)])
+    assert search(found, 0).verdict == "legal"
+    assert search(found).verdict == "illegal"
+
+
 def test_the_last_state_of_a_text_is_told_in_order() -> None:
     appends = [Op("append", text, invoked=2 * place, completed=2 * place + 1) for place, text in enumerate("ab")]
     found = search(encode([*appends, Op("read", result="b", invoked=4, completed=5)]))

@@ -156,6 +156,17 @@ def test_a_value_that_left_in_the_moment_when_a_dequeue_found_nothing_does_not_c
     assert decide("queue", encode([ops[0], ops[1], ops[4]])).answer.verdict == "legal"
 
 
+def test_all_ends_of_two_chains_that_exclude_each_other_are_blamed() -> None:
+    """Only the compare-and-set says that 1 was written before 9 was read for the last time."""
+    ops = [
+        op("cas", 2, expects=1, at=(0, 4)),
+        op("write", 1, at=(3, 20)),
+        op("write", 9, at=(0, 1)),
+        op("read", sees=9, at=(11, 12)),
+    ]
+    assert sorted(blamed("cas-register", ops)[0]) == [0, 1, 2, 3]
+
+
 def test_values_may_be_far_from_each_other() -> None:
     far = 10**15
     ops = [op("write", 1, at=(0, 1)), op("write", far, at=(2, 3)), op("read", sees=far, at=(4, 5))]

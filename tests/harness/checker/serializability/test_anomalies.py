@@ -92,7 +92,7 @@ LISTS = {
         together("!ax1", "ax2", "rx2"),
     ),
     "G1a, phantom-value": (
-        together("!ax1", "rx19", "ay1"),
+        together("!ax1", "rx819", "ay1"),
         together("!ax1", "rx", "ay1"),
     ),
     "G2-item, lost-update": (
@@ -148,6 +148,10 @@ REGISTERS = {
     "G1c-realtime": (
         in_turn("rx1", "wx1"),
         in_turn("wx1", "rx1"),
+    ),
+    "G-single-item-realtime ": (
+        in_turn("wx1 wy1", "ry1 wy2", "ry2 wy3", "ry1"),
+        in_turn("wx1 wy1", "ry1 wy2", "ry2 wy3", "ry3"),
     ),
     "G-single-item-realtime": (
         in_turn("wx1", "wx2", "rx1"),
