@@ -18,6 +18,12 @@ def _with_reader(history: Paired) -> Paired:
     return Paired(operations=[*history.operations, reader])
 
 
+def _behind_another(history: Paired) -> Paired:
+    """Another process, which comes first, and does nothing but write another register."""
+    other = together("wa1").operations[0]._replace(process=7)
+    return Paired(operations=[other, *(one._replace(index=one.index + 1) for one in history.operations)])
+
+
 LISTS = {
     "G0": (
         together("ax1 ay1", "ax2 ay2", "rx12 ry21"),
@@ -148,6 +154,10 @@ REGISTERS = {
     "G1c-realtime": (
         in_turn("rx1", "wx1"),
         in_turn("wx1", "rx1"),
+    ),
+    "G-single-item-process ": (
+        _behind_another(one_process("wx1", "wx2", "rx1")),
+        _behind_another(one_process("wx1", "wx2", "rx2")),
     ),
     "G-single-item-realtime ": (
         in_turn("wx1 wy1", "ry1 wy2", "ry2 wy3", "ry1"),
