@@ -11,14 +11,17 @@ record. What was handed out is coverage.py's.
 
 A commit counts from when it succeeded; one in a transaction when that was committed, and not at all if it was aborted. To
 act as an owner is to be given the partition, or to commit it with success: what a member merely believes, after it was
-paused, is no violation. With the protocol of KIP-848 generations are epochs of members, and only the last line is asked.
+paused, is no violation. A static member that comes back takes its own place in the generation that there is (KIP-345): both
+incarnations act in it, and only what the first does after the second was given the partition is a violation. With the
+protocol of KIP-848 generations are epochs of members, and only the last line is asked.
 
-Sources: KAFKA-5600 and KAFKA-9835 (offsets of groups that go back), KIP-447 and KIP-848 (fencing by generation and by epoch), kafkatest's
-consumer_test (no two owners).
+Sources: KAFKA-5600 and KAFKA-9835 (offsets of groups that go back), KIP-345, KIP-447 and KIP-848 (fencing by generation
+and by epoch), kafkatest's consumer_test (no two owners).
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +42,7 @@ from workloads.group import GroupProtocol
 from workloads.op import OpKind, Outcome
 
 Position = Mapping[str, Any]  # a POSITIONS row
+_UNIQUE = re.compile(r"-[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _NOTHING = -1  # offset of a group that has committed nothing
 
 
@@ -197,7 +201,7 @@ def _in_one_generation(place: Place, one: Partition) -> Iterator[tuple[str, list
     acted: dict[int, dict[str, Position]] = defaultdict(dict)
     for row in one.rows:
         if _acts(row) and row["protocol"] != GroupProtocol.CONSUMER and row["generation"] is not None:
-            acted[row["generation"]].setdefault(row["member"], row)
+            acted[row["generation"]].setdefault(instance(row["member"]), row)
     for generation, members in sorted(acted.items()):
         if len(members) > 1:
             first, second, *_ = members.values()
@@ -226,6 +230,7 @@ def _after_another(place: Place, one: Partition) -> Iterator[tuple[str, list[Pos
         if mine is None or later is None or later["member"] == row["member"] or row["member"] in told:
             continue
         one_generation = row["generation"] == later["generation"] and row["protocol"] != GroupProtocol.CONSUMER
+        one_generation = one_generation and instance(row["member"]) != instance(later["member"])
         if mine["completed_ns"] is not None and mine["completed_ns"] < later["invoked_ns"] and not one_generation:
             told.add(row["member"])
             yield (
@@ -233,6 +238,14 @@ def _after_another(place: Place, one: Partition) -> Iterator[tuple[str, list[Pos
                 "given it.",
                 [row, later, mine],
             )
+
+
+def instance(member: str) -> str:
+    """Of whom a member id is an incarnation: coordinators make ids of group.instance.id, or else client.id, and a UUID.
+
+    `instance("w1.m0-00112233445566778899aabbccddeeff")` -> `"w1.m0"`. No two of our dynamic members share a client.id.
+    """
+    return _UNIQUE.sub("", member)
 
 
 def _ended(row: Position) -> int:

@@ -23,7 +23,7 @@ from nodes.reference.environment import MILLISECOND, SECOND, Address, Connection
 
 REQUEST_TIMEOUT: Final = 2 * SECOND
 BACKOFF: Final = 50 * MILLISECOND
-TRANSACTION: Final = 1  # key type of FindCoordinator
+GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
 
 
 class Client:
@@ -77,7 +77,7 @@ class Client:
         await self.pause()
 
     async def coordinator(self, key: str, kind: int, *, deadline: int) -> int | None:
-        """Of what a key names, here a transactional id. None: nobody said before the deadline."""
+        """Of what a key names, a group or a transactional id. None: nobody said before the deadline."""
         while self.now < deadline:
             address = self.environment.random.choice([*self._bootstrap, *self._brokers.values()])
             try:

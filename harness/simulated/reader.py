@@ -43,20 +43,20 @@ class Reader:
         self, client: Client, rows: Rows, partitions: Sequence[tuple[str, int]], phase: Phase, *, committed: bool
     ) -> None:
         self._client, self._rows, self._phase, self._committed = client, rows, phase, committed
-        self._places = [Place(*partition) for partition in partitions]
-        self._process = rows.new_process()
+        self.places = [Place(*partition) for partition in partitions]
+        self.process = rows.new_process()
 
     async def run(self, until: int) -> None:
         while self._client.now < until:
-            for place in self._places:
-                await self._poll(place, until)
+            for place in self.places:
+                await self.poll(place, until)
                 if self._client.environment.random.random() < _ASKS:
                     await self._ask_end(place, until)
             await self._client.pause()
 
     async def drain(self, until: int) -> None:
         """The final read of every partition, one after the other; what cannot be read in time is recorded as such."""
-        for place in self._places:
+        for place in self.places:
             await self._drain(place, until)
 
     async def _ask_end(self, place: Place, until: int) -> None:
@@ -93,11 +93,11 @@ class Reader:
             if failed or late or (place.offset == readable_to and (readable_to == end or late)):
                 break
             if readable_to is not None and place.offset > readable_to:
-                place.offset, self._process = log_start or 0, self._rows.new_process()
+                place.offset, self.process = log_start or 0, self._rows.new_process()
             elif place.offset == readable_to:
                 await self._client.pause(_AGAIN)
             while place.offset < (readable_to or 0) and self._client.now < until:
-                await self._poll(place, until)
+                await self.poll(place, until)
         self._rows.span(
             op,
             topic=place.topic,
@@ -109,7 +109,8 @@ class Reader:
             stable_end=stable,
         )
 
-    async def _poll(self, place: Place, until: int) -> None:
+    async def poll(self, place: Place, until: int) -> None:
+        """One Fetch, of whoever leads the partition before `until`."""
         leader = await self._client.leader(place.topic, place.partition, deadline=until)
         if leader is None:
             return
@@ -138,7 +139,7 @@ class Reader:
         if error is ErrorCode.offset_out_of_range:
             end = await self._list(place, LATEST, until, committed=False)
             if end is not None and end < place.offset:
-                place.offset, self._process = end, self._rows.new_process()
+                place.offset, self.process = end, self._rows.new_process()
         else:
             self._client.forget_leader(place.topic, place.partition)
         await self._client.pause()
@@ -173,7 +174,7 @@ class Reader:
             client=self._client.client_id,
             kind=kind,
             phase=self._phase,
-            process=self._process,
+            process=self.process,
             topic=place.topic if place else None,
             partition=place.partition if place else None,
         )

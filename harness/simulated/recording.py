@@ -12,7 +12,7 @@ same run directory: the checker does not know the difference. `at` is the clock 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,10 @@ import pyarrow.parquet as pq
 
 from harness.history.rundir import RunInfo, write_run_info
 from harness.history.tables import TABLES
-from nemesis.fault import FaultRow
+from nemesis.fault import FaultRow, FaultStatus
+from nodes.event import Event
+from nodes.metadata_row import MetadataRow
+from workloads.group import GroupPosition, GroupProtocol
 from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
 
 CLOCK = "simulated"
@@ -35,6 +38,17 @@ class Read(NamedTuple):
     value: str | None
 
 
+class Found(NamedTuple):
+    """What an op of a consumer group is about (workloads/group.py); member, generation: None where the client knows none."""
+
+    op: int
+    group: str
+    protocol: GroupProtocol | None
+    member: str | None
+    generation: int | None
+    positions: Mapping[tuple[str, int], int | None]
+
+
 @dataclass
 class Rows:
     run: str
@@ -43,6 +57,9 @@ class Rows:
     records: list[Record] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    metadata: list[MetadataRow] = field(default_factory=list)
+    _found: list[Found] = field(default_factory=list)
     _processes: Iterator[int] = field(default_factory=itertools.count)
     _sent: dict[int, int] = field(default_factory=dict)  # op of a send -> its place in `records`
 
@@ -160,6 +177,73 @@ class Rows:
             )
         )
 
+    def fault_begins(self, name: str, *, rule: str, targets: tuple[str, ...], settings: str = "{}") -> int:
+        """Its number; its effect is there at once. rule: what chose its targets; settings: JSON."""
+        now, number = self.at(), len(self.faults)
+        self.faults.append(
+            FaultRow(
+                run=self.run,
+                clock=CLOCK,
+                fault=number,
+                name=name,
+                rule=rule,
+                targets=targets,
+                settings=settings,
+                status=FaultStatus.ACTIVE,
+                planned_ns=now,
+                injecting_ns=now,
+                proved_ns=now,
+                healing_ns=None,
+                healed_ns=None,
+                proof="simulated",
+                heal_proof=None,
+                detail=None,
+            )
+        )
+        return number
+
+    def fault_ends(self, number: int) -> None:
+        """Nothing if it has ended."""
+        now, fault = self.at(), self.faults[number]
+        if fault.status == FaultStatus.ACTIVE:
+            self.faults[number] = replace(
+                fault, status=FaultStatus.HEALED, healing_ns=now, healed_ns=now, heal_proof="simulated"
+            )
+
+    def faults_end(self) -> None:
+        """All that are at work."""
+        for number in range(len(self.faults)):
+            self.fault_ends(number)
+
+    def note(self, found: Found) -> None:
+        """Its rows repeat what became of the op, whenever that is."""
+        self._found.append(found)
+
+    @property
+    def positions(self) -> Iterator[GroupPosition]:
+        for found in self._found:
+            op = self.ops[found.op]
+            for (topic, partition), offset in found.positions.items():
+                yield GroupPosition(
+                    run=self.run,
+                    op=op.op,
+                    client=op.client,
+                    process=op.process,
+                    kind=op.kind,
+                    phase=op.phase,
+                    group=found.group,
+                    protocol=found.protocol,
+                    member=found.member,
+                    generation=found.generation,
+                    topic=topic,
+                    partition=partition,
+                    offset=offset,
+                    invoked_ns=op.invoked_ns,
+                    completed_ns=op.completed_ns,
+                    outcome=op.outcome,
+                    transaction=op.transaction,
+                )
+
     def save(self, run_dir: Path, info: RunInfo) -> Path:
         """A run directory that `krash check` takes. FileExistsError: nothing is overwritten."""
         run_dir.mkdir(parents=True)
@@ -169,6 +253,9 @@ class Rows:
             "records": self.records,
             "bounds": self.bounds,
             "faults": self.faults,
+            "events": self.events,
+            "metadata": self.metadata,
+            "positions": sorted(self.positions, key=lambda row: row.op),
         }
         for name, table in TABLES.items():
             (run_dir / "history" / name).mkdir(parents=True)

@@ -10,6 +10,7 @@ not looked for here: the history is all that the checker gets.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +20,13 @@ from harness.history.rundir import RunInfo
 from harness.simulated.chaos import Faults, Mix
 from harness.simulated.client import Client
 from harness.simulated.cluster import Shape, SimulatedCluster, partitions_of
+from harness.simulated.member import Member, MemberSettings, note_committed
+from harness.simulated.member_faults import MemberFaults, MemberMix
+from harness.simulated.observer import Observer
 from harness.simulated.producer import Producer, ProducerSettings
 from harness.simulated.reader import Reader
 from harness.simulated.recording import Rows
-from harness.simulated.scripts import Missed, Script, Stage
+from harness.simulated.stage import Missed, Script, Stage
 from harness.simulated.transactor import TransactionSettings, Transactor
 from nodes.reference.environment import SECOND, Environment
 from nodes.reference.simulation.world import Machine, Program
@@ -35,7 +39,7 @@ _CLIENTS: Final = ("w1", "w2")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """workload: "log" or "transactions"."""
+    """workload: "log", "transactions" or "groups"."""
 
     name: str = "simulated"
     shape: Shape = field(default_factory=Shape)
@@ -44,6 +48,8 @@ class Plan:
     duration: int = 40 * SECOND
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    members: MemberSettings = field(default_factory=MemberSettings)
+    member_mix: MemberMix = field(default_factory=lambda: MemberMix(weights={"pause": 2, "kill": 1}))
     checks: Mapping[str, Any] = field(default_factory=dict)  # the `checks:` section of a spec
     script: Script | None = None  # instead of drawn faults
 
@@ -61,18 +67,28 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
     cluster = SimulatedCluster(seed, plan.shape)
     try:
         rows = Rows(out.name, lambda: cluster.world.loop.now)
+        observer = Observer(cluster, rows)
         cluster.ready()
+        observer.begin()
         end = cluster.world.loop.now + plan.duration
-        clients = _start_clients(cluster, rows, plan, end)
+        members = _members(cluster, rows, plan, end)
+        clients = [*_start_clients(cluster, rows, plan, end), *_start(cluster, members)]
+        member_faults = MemberFaults(cluster.world, members, plan.member_mix, cluster.world.random("member faults"))
+        member_faults.plan(end - SECOND)
         faults = Faults(cluster, rows, plan.mix, cluster.world.random("faults"))
+        nemesis = cluster.world.machine("nemesis")
         if plan.script is None:
             faults.plan(end - SECOND)
         else:
-            cluster.world.start(cluster.world.machine("nemesis"), _scripted(cluster, plan.script))
+            cluster.world.start(nemesis, _scripted(cluster, rows, plan.script))
         cluster.world.run_for(plan.duration)
+        cluster.world.kill(nemesis)
         faults.heal()
+        rows.faults_end()
+        member_faults.heal()
         cluster.world.run_for(_SETTLE, stop=lambda: cluster.healed() and not any(one.runs for one in clients))
         _drain(cluster, rows, plan)
+        observer.end()
         info = RunInfo(run=out.name, seed=seed, system="reference:simulated", spec=_spec(plan), topics=_topics(plan))
         rows.save(out, info)
         failures = [f"{name}: {error!r}" for name, error in cluster.world.failures]
@@ -96,22 +112,52 @@ def _start_clients(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) 
         cluster.world.start(machines[-1], main)
 
     for node in _CLIENTS:
-        if plan.workload == "log":
+        if plan.workload != "transactions":
             for number, (topic, partition) in enumerate(places):
                 client = f"{node}.p{number}"
                 program(client, _producing(rows, topic, partition, plan.producer, end))
         else:
             index = _CLIENTS.index(node)
             program(node, _transacting(rows, f"t{index}-0", places, plan.transactions, end))
+        if plan.workload == "groups":
+            continue
         committed = plan.workload == "transactions"
         program(f"{node}.c0", _reading(rows, places, end, committed=committed))
     return machines
 
 
-def _scripted(cluster: SimulatedCluster, script: Script) -> Program:
+def _members(cluster: SimulatedCluster, rows: Rows, plan: Plan, end: int) -> dict[str, Program]:
+    """Machine -> program, which begins its next life when it is started again. Of static ones several have one instance id."""
+    if plan.workload != "groups":
+        return {}
+    settings, twins = plan.members, plan.members.twins
+    names = [f"{node}.m{number}" for node in _CLIENTS for number in range(settings.members)]
+    places = partitions_of(plan.shape.topics)
+
+    def member(name: str, instance: str | None) -> Program:
+        lives = itertools.count(1)
+
+        async def main(environment: Environment) -> None:
+            await Member(environment, rows, name, cluster.bootstrap, places, settings, lives, instance).run(end)
+
+        return main
+
+    if not twins:
+        return {name: member(name, None) for name in names}
+    return {f"{name}.{twin}": member(f"{name}.{twin}", name) for name in names for twin in range(twins)}
+
+
+def _start(cluster: SimulatedCluster, programs: Mapping[str, Program]) -> list[Machine]:
+    machines = [cluster.world.machine(name) for name in programs]
+    for machine, program in zip(machines, programs.values(), strict=True):
+        cluster.world.start(machine, program)
+    return machines
+
+
+def _scripted(cluster: SimulatedCluster, rows: Rows, script: Script) -> Program:
     async def main(environment: Environment) -> None:
         with contextlib.suppress(Missed):  # then nothing comes of it, which the table shows
-            await script(Stage(cluster, environment))
+            await script(Stage(cluster, rows, environment))
 
     return main
 
@@ -137,6 +183,8 @@ def _drain(cluster: SimulatedCluster, rows: Rows, plan: Plan) -> None:
     async def main(environment: Environment) -> None:
         client = Client(environment, "w1.d0", cluster.bootstrap)
         await Reader(client, rows, places, Phase.FINAL, committed=plan.workload == "transactions").drain(until)
+        if plan.workload == "groups":
+            await note_committed(client, rows, plan.members.group, places, _DRAIN)
 
     cluster.world.start(machine, main)
     cluster.world.run_for(2 * _DRAIN, stop=lambda: machine.process is None)
@@ -148,7 +196,7 @@ def _spec(plan: Plan) -> dict[str, Any]:
         return {"workload": {"name": "transactions", "isolation": "read_committed"}, "checks": dict(plan.checks)}
     return {
         "workload": {
-            "name": "log",
+            "name": plan.workload,
             "acks": "all" if plan.producer.acks == -1 else str(plan.producer.acks),
             "idempotence": plan.producer.idempotent,
             "requests_in_flight": 1,

@@ -9,64 +9,34 @@ transaction.version 2 a request that comes late counts for the producer's next t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any
 
+from kio.schema.add_offsets_to_txn.v3.request import AddOffsetsToTxnRequest
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kio.schema.end_txn.v3.request import EndTxnRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
-from kio.schema.types import ProducerId, TopicName, TransactionalId
+from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import Records, i16, i32, i64
 
+from harness.simulated.asking import DOUBTFUL, LATER, Answer, ask_coordinator
 from harness.simulated.batches import Writer, batch
-from harness.simulated.client import REQUEST_TIMEOUT, TRANSACTION, Client
+from harness.simulated.client import GROUP, REQUEST_TIMEOUT, TRANSACTION, Client
+from harness.simulated.group_requests import Place, Standing, error_of_topics, transactional_commit
 from harness.simulated.recording import Rows
+from nodes.reference.coordinator.partitioning import GROUPS_TOPIC
 from nodes.reference.environment import MILLISECOND, SECOND, Disconnected
 from nodes.reference.server.schema import milliseconds
 from workloads.op import OpKind, Outcome, Phase
-
-_LATER: Final = frozenset(  # ask again: nothing has happened
-    {
-        ErrorCode.not_coordinator,
-        ErrorCode.coordinator_not_available,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.concurrent_transactions,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.not_enough_replicas,
-    }
-)
-Place = tuple[str, int]
-
-
-class Answer(NamedTuple):
-    """error: None where nobody answered in time. open: an attempt was not answered, so it may have been carried out as well."""
-
-    error: ErrorCode | None
-    open: bool
-    response: Any = None
-
-    @property
-    def done(self) -> bool:
-        return self.error is ErrorCode.none
-
-    @property
-    def outcome(self) -> Outcome:
-        if self.done:
-            return Outcome.OK
-        return Outcome.INFO if self.open or self.error is None else Outcome.FAIL
-
-    @property
-    def name(self) -> str | None:
-        return "_TIMED_OUT" if self.error is None else None if self.done else self.error.name.upper()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionSettings:
     patience: int = 15 * SECOND
+    timeout: int = 60 * SECOND  # transaction.timeout.ms
     partitions: int = 2  # of a transaction, at most
     records: int = 3  # for each, at most
     aborts: float = 0.15
@@ -96,7 +66,7 @@ class Transactor:
     async def _next_user(self) -> User | None:
         self._users += 1
         who = f"{self._name}.{self._client.client_id}.{self._users}"
-        user = User(self._client, self._rows, who, self._name, self._settings.patience)
+        user = User(self._client, self._rows, who, self._name, self._settings)
         return user if await user.take_over() else None
 
     async def _transact(self, user: User) -> User | None:
@@ -114,8 +84,8 @@ class Transactor:
 
 
 class User:
-    def __init__(self, client: Client, rows: Rows, who: str, name: str, patience: int) -> None:
-        self._client, self._rows, self._who, self._name, self._patience = client, rows, who, name, patience
+    def __init__(self, client: Client, rows: Rows, who: str, name: str, settings: TransactionSettings) -> None:
+        self._client, self._rows, self._who, self._name, self._settings = client, rows, who, name, settings
         self._writer = Writer()
         self._process = rows.new_process()
         self._in_history: dict[Place, int] = {}  # next sequence
@@ -128,7 +98,7 @@ class User:
         op = self._invoke(OpKind.INIT)
         request = InitProducerIdRequest(
             transactional_id=TransactionalId(self._name),
-            transaction_timeout=milliseconds(60_000),
+            transaction_timeout=milliseconds(self._settings.timeout // MILLISECOND),
             producer_id=ProducerId(i64(-1)),
             producer_epoch=i16(-1),
         )
@@ -138,10 +108,12 @@ class User:
         self._rows.complete(op, answer.outcome, error=answer.name)
         return answer.done
 
-    def begin(self) -> None:
+    def begin(self) -> int:
+        """The number of the transaction."""
         self._transaction = self._invoke(OpKind.BEGIN)
         self._rows.complete(self._transaction, Outcome.OK)
         self._added.clear()
+        return self._transaction
 
     async def send(self, place: Place, count: int) -> None:
         topic, partition = place
@@ -166,6 +138,10 @@ class User:
             offset = base + number if base >= 0 else None
             self._rows.complete(op, answer.outcome, error=answer.name, offset=offset)
 
+    def does_not_wait(self) -> None:
+        """For the answer to what it has asked: what it does from here on is another process's, in the sense of workloads/op.py."""
+        self._process = self._rows.new_process()
+
     async def end(self, *, commit: bool) -> None:
         op = self._invoke(OpKind.COMMIT if commit else OpKind.ABORT, self._transaction)
         answer = Answer(ErrorCode.none, False)
@@ -179,6 +155,30 @@ class User:
             answer = await self._ask_coordinator(request, lambda response: response.error_code)
         self._rows.complete(op, answer.outcome, error=answer.name)
         self.doubts = self.doubts or answer.open or not answer.done
+
+    async def send_offsets(self, who: Standing, positions: Mapping[Place, int]) -> Answer:
+        """AddOffsetsToTxn, and TxnOffsetCommit to the group's coordinator. Any doubt ends this producer."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=TransactionalId(self._name),
+            producer_id=ProducerId(i64(self._writer.producer_id)),
+            producer_epoch=i16(self._writer.epoch),
+            group_id=GroupId(who.group),
+        )
+        answer = await self._ask_coordinator(request, lambda response: response.error_code)
+        if answer.done:
+            self._added.add((GROUPS_TOPIC, 0))
+            answer = await ask_coordinator(
+                self._client,
+                who.group,
+                GROUP,
+                transactional_commit(who, positions, self._name, self._writer),
+                error_of_topics,
+                patience=self._settings.patience,
+                later=LATER - {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available},
+                doubtful=DOUBTFUL | {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available},
+            )
+        self.doubts = self.doubts or answer.open or not answer.done
+        return answer
 
     async def _store(self, place: Place, values: list[str]) -> Answer:
         """AddPartitionsToTxn if need be, and Produce. Any doubt ends this producer."""
@@ -215,23 +215,12 @@ class User:
         return await self._ask_coordinator(request, _added)
 
     async def _ask_coordinator(self, request: object, error_of: Any) -> Answer:
-        deadline, unanswered = self._client.now + self._patience, False
-        while self._client.now < deadline:
-            node = await self._client.coordinator(self._name, TRANSACTION, deadline=deadline)
-            if node is None:
-                break
-            try:
-                response = await self._client.ask(node, request)
-            except Disconnected:
-                unanswered = True
-                continue
-            if (error := error_of(response)) not in _LATER:
-                return Answer(error, unanswered, response)
-            await self._client.pause()
-        return Answer(None, unanswered)
+        return await ask_coordinator(
+            self._client, self._name, TRANSACTION, request, error_of, patience=self._settings.patience, doubtful=()
+        )
 
     async def _ask_leader(self, place: Place, request: ProduceRequest) -> Answer:
-        deadline, unanswered = self._client.now + self._patience, False
+        deadline, unanswered = self._client.now + self._settings.patience, False
         while (leader := await self._client.leader(*place, deadline=deadline)) is not None:
             try:
                 response = await self._client.ask(leader, request, timeout=2 * REQUEST_TIMEOUT)
@@ -247,7 +236,7 @@ class User:
                 unanswered = True  # it may be in the log
             elif error is ErrorCode.not_enough_replicas_after_append:
                 unanswered = True
-            elif error not in _LATER:
+            elif error not in LATER:
                 return Answer(error, unanswered, stored)
             self._client.forget_leader(*place)
             await self._client.pause()

@@ -133,9 +133,10 @@ class Broker:
         ]
         beating = loop.create_task(self._heartbeats.run(advertised))
         try:
-            done, _ = await asyncio.wait([*working, beating], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            ends: list[asyncio.Future[None]] = [*working, beating, self.replicas.failure]
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in done:
+                end.result()
         finally:
             for task in (*working, beating):
                 task.cancel()

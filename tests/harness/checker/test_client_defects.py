@@ -266,6 +266,26 @@ def a_member_that_has_the_partition_again(run: str) -> Story:
     return story
 
 
+def incarnations(run: str) -> Story:
+    """Of one static member, both in the generation that there is."""
+    story = handed_on(run, generation=1)
+    ids = {"w1.m0": "i0-00112233-4455-6677-8899-aabbccddeeff", "w1.m1": "i0-ffeeddccbbaa99887766554433221100"}
+    story.positions[:] = [replace(row, member=ids[row.client]) for row in story.positions]
+    return story
+
+
+@fine
+def a_static_member_takes_its_own_place(run: str) -> Story:
+    return incarnations(run)
+
+
+@defect(two_owners=1)
+def a_static_member_goes_on_after_it_was_replaced(run: str) -> Story:
+    story = incarnations(run)
+    story.position("commit-offsets", 20, at=(450, 451), member="i0-00112233-4455-6677-8899-aabbccddeeff")
+    return story
+
+
 # --- leaders
 
 
