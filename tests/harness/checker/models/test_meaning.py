@@ -52,6 +52,8 @@ def test_a_register_begins_with_nil_unless_told_otherwise(
         ("kv", ('0 invoke append "b"', '0 ok append "b"', "0 invoke get nil", '0 ok get "ab"'), '"a"', "valid"),
         ("kv", ("0 invoke get nil", '0 ok get ""'), None, "valid"),
         ("kv", ("0 invoke get nil", "0 ok get nil"), None, "valid"),
+        ("kv", ("0 invoke get nil", '0 ok get "a"'), None, "invalid"),
+        ("kv", ("0 invoke put 1", "0 ok put 1", "0 invoke get nil", "0 ok get 1"), None, "valid"),
         ("counter", ("0 invoke read nil", "0 ok read 7"), ":x", "unknown"),
         ("mutex", ("0 invoke acquire nil", "0 ok acquire nil"), "1", "unknown"),
         ("counter", ("0 invoke read nil", f"0 ok read {2**62 - 1}"), f"{2**62 - 1}", "valid"),
