@@ -22,6 +22,7 @@ from harness.simulated.isr_scripts import (
 from harness.simulated.producer import ProducerSettings
 from harness.simulated.quorum_scripts import (
     active_controller_is_cut_off,
+    dropped_and_forgotten,
     overwritten_later,
     snapshot_of_too_much,
     two_candidates,
@@ -50,7 +51,6 @@ SHORT: Final = TransactionSettings(timeout=5 * SECOND)
 # session of 1.5 s, a partition takes writes again within 4 + 2 + 2 s. Without, it does when the broker is back, after 12 s at the earliest.
 AVAILABLE: Final = {"unavailable_bound": 9.0}
 LONG_KILLS: Final = Mix(weights={"kill": 3, "pause": 1}, every=SECOND, shortest=12 * SECOND, longest=16 * SECOND)
-POWER_CUTS: Final = Mix(weights={"all-power-loss": 1}, every=1500 * MILLISECOND, longest=SECOND)
 
 
 def three(script: Script, topic: Topic = ONE, *, session: int = 1500 * MILLISECOND) -> Plan:
@@ -163,7 +163,7 @@ CLUSTER_DEFECTS: Final = (
     Defect(
         protection=Protection.FSYNC_ON_APPEND,
         anomaly="lost-write",
-        plan=replace(log(POWER_CUTS, SAFE_TOPIC, flush_messages=1), duration=25 * SECOND),
+        plan=replace(scripted(dropped_and_forgotten, replica_lag_ms=1500), duration=25 * SECOND),
     ),
     Defect(
         protection=Protection.CHECKSUM_AFTER_TORN_WRITE,

@@ -128,6 +128,31 @@ async def snapshot_of_too_much(on: Stage) -> None:
     on.start(leader)
 
 
+async def dropped_and_forgotten(on: Stage) -> None:
+    """KIP-595, flush: a follower leaves the ISR, its leader acknowledges records alone, and all controllers lose power; the leader dies."""
+    while True:
+        await _dropped_and_forgotten(on)
+
+
+async def _dropped_and_forgotten(on: Stage) -> None:
+    leader, follower = await pair(on)
+    on.cut(leader, follower)
+    await on.until(lambda: on.isr() == {leader})
+    await on.soon(300 * MILLISECOND, 800 * MILLISECOND)
+    on.kill(leader)
+    for name in on.controllers:
+        on.power_loss(name)
+    await on.soon(100 * MILLISECOND, 300 * MILLISECOND)
+    for name in on.controllers:
+        on.start(name)
+    on.mend()
+    for _ in range(5):
+        await on.whether(lambda: on.leader() == follower, within=SECOND)
+        on.start(follower)  # it ends if what it knows to be committed is gone
+    on.start(leader)
+    await on.until(on.whole)
+
+
 async def overwritten_later(on: Stage) -> None:
     """Raft, Figure 8: an entry gets to a majority under a later leader, whose own entry does not, and one that lacks it leads next.
 
