@@ -33,6 +33,7 @@ class Client:
         self._bootstrap = list(bootstrap)
         self._brokers: dict[int, Address] = {}
         self._leaders: dict[tuple[str, int], int] = {}
+        self._partitions: set[tuple[str, int]] | None = None
         self._connections: dict[Address, Connection] = {}
 
     @property
@@ -50,6 +51,10 @@ class Client:
                 return leader
             await self.refresh()
         return None
+
+    def is_gone(self, topic: str, partition: int) -> bool:
+        """Is there no such partition, by the newest metadata?"""
+        return self._partitions is not None and (topic, partition) not in self._partitions
 
     def forget_leader(self, topic: str, partition: int) -> None:
         self._leaders.pop((topic, partition), None)
@@ -74,6 +79,7 @@ class Client:
             for partition in topic.partitions
         }
         self._leaders = {key: leader for key, leader in leaders.items() if leader >= 0}
+        self._partitions = set(leaders)
         await self.pause()
 
     async def coordinator(self, key: str, kind: int, *, deadline: int) -> int | None:

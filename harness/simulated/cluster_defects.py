@@ -139,7 +139,7 @@ CLUSTER_DEFECTS: Final = (
     Defect(
         protection=Protection.FSYNC_ON_VOTE,
         anomaly="two-active-controllers",
-        plan=replace(scripted(two_candidates_and_a_power_loss, off_when_ready=True), duration=25 * SECOND),
+        plan=replace(scripted(two_candidates_and_a_power_loss, off_when_ready=True), duration=40 * SECOND),
     ),
     Defect(
         protection=Protection.SNAPSHOT_HAS_ALL_COMMITTED,

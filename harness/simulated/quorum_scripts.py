@@ -45,7 +45,11 @@ async def _two_candidates(on: Stage, restart: Restart) -> None:
         await _stand_together(on, on.active_controller() or "", restart)
         await on.soon(SECOND, 2 * SECOND)
         for name in on.controllers:
-            on.start(name)  # one that has found the quorum to contradict itself has ended
+            if not on.runs(
+                name
+            ):  # it has found the quorum to contradict itself, or half a file of its votes, with which it does not start
+                on.wipe(name)
+            on.start(name)
 
 
 async def _stand_together(on: Stage, voter: str, restart: Restart) -> None:

@@ -24,6 +24,7 @@ from nodes.reference.server.schema import milliseconds
 from workloads.op import OpKind, Outcome, Phase
 
 LATEST, EARLIEST = -1, -2
+GONE: Final = "UNKNOWN_TOPIC_OR_PARTITION"  # as workloads/drain.py says it: all the time there was no such partition
 _CONSUMER: Final = BrokerId(i32(-1))
 _AGAIN: Final = 100 * MILLISECOND
 _ASKS: Final = 0.3  # how often a poll is followed by the question where the log ends
@@ -85,7 +86,8 @@ class Reader:
             end = await self._list(place, LATEST, until, committed=False)
             stable = await self._list(place, LATEST, until, committed=True) if self._committed else None
             failed = start is None or end is None
-            self._rows.complete(op, Outcome.INFO if failed else Outcome.OK, error="_TIMED_OUT" if failed else None)
+            error = GONE if failed and self._client.is_gone(place.topic, place.partition) else "_TIMED_OUT"
+            self._rows.complete(op, Outcome.INFO if failed else Outcome.OK, error=error if failed else None)
             if start is not None and log_start != start:
                 log_start = place.offset = start
             readable_to = end if stable is None else stable
@@ -105,7 +107,7 @@ class Reader:
             log_start=start,
             log_end=end,
             read_to=None if failed else place.offset,
-            error="_TIMED_OUT" if failed else None,
+            error=error if failed else None,
             stable_end=stable,
         )
 

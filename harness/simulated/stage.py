@@ -131,6 +131,9 @@ class Stage:
         known = active.core.image.brokers.get(int(name[1:])) if active else None
         return known.epoch if known else -1
 
+    def runs(self, name: str) -> bool:
+        return self.cluster.machine(name).runs
+
     def active_controller(self) -> str | None:
         active = self.cluster.active
         return f"c{active.node_id - 100}" if active else None
