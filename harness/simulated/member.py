@@ -77,6 +77,13 @@ class Member:
             life = Life(client, self._rows, self._places, self._settings, self._instance, self._name)
             await life.live(min(until, clock.now() + random.randint(*self._settings.stay)))
             await client.pause(random.randint(*self._settings.away))
+        if self._settings.transactional:
+            await self._end_what_is_open()
+
+    async def _end_what_is_open(self) -> None:
+        """Nobody comes after this one, and an open transaction would keep the group's offsets from whoever asks for them."""
+        client = Client(self._environment, f"{self._name}-{next(self._lives)}", self._bootstrap)
+        await User(client, self._rows, client.client_id, self._name, 2 * SECOND).take_over()
 
 
 class Life:

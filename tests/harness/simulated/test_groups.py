@@ -81,8 +81,8 @@ def test_a_group_processes_what_is_sent_and_its_history_says_how(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["generation-fenced", "static-member-fenced"])
 def test_zombies_own_what_others_have_only_where_they_are_not_fenced(name: str, tmp_path: Path) -> None:
-    assert two_owners(shown(name, tmp_path / "off", off=True, seconds=12))
-    on = shown(name, tmp_path / "on", off=False, seconds=12)
+    assert two_owners(shown(name, tmp_path / "off", off=True, seconds=10))
+    on = shown(name, tmp_path / "on", off=False, seconds=10)
     assert two_owners(on) == []
     refused = {op["error"] for op in rows(on, "ops") if op["kind"] == "commit-offsets" and op["outcome"] == "fail"}
     assert refused & {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
@@ -107,13 +107,13 @@ print(repeated(sys.argv[1], Path(sys.argv[2])))
 
 def repeated(name: str, out: Path) -> str:
     """A digest of what a run left behind."""
-    done = simulate(replace(HEALTHY[name], duration=6 * SECOND), seed=3, out=out / "run")
+    done = simulate(replace(HEALTHY[name], duration=4 * SECOND), seed=3, out=out / "run")
     left = [rows(done.run_dir, table) for table in ("ops", "records", "positions", "faults")]
     return f"{done.steps} {hashlib.sha256(repr(left).encode()).hexdigest()}"
 
 
-@pytest.mark.parametrize("name", HEALTHY)
-def test_the_same_seed_is_the_same_history_whatever_the_order_of_sets(name: str, tmp_path: Path) -> None:
+def test_the_same_seed_is_the_same_history_whatever_the_order_of_sets(tmp_path: Path) -> None:
+    name = "healthy-transactional-groups"
     command = [sys.executable, "-c", SCRIPT, name, str(tmp_path / "other")]
     environment = os.environ | {"PYTHONHASHSEED": "1"}
     other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=200)
