@@ -67,7 +67,8 @@ def run(
 ) -> None:
     """Deploy a cluster, break it while clients write and read, judge what they saw.
 
-    Without SPEC: three brokers, one controller, a mix of kills, pauses and partitions for a minute.
+    Without SPEC: three brokers, one controller, a mix of kills, pauses and partitions for a minute. Without --system, and where SPEC names
+    none: krash's own reference cluster, which needs no download; `--system kafka` is Apache Kafka.
 
     Example: `krash run examples/chaos.yaml --system kafka:3.9.2 --seed 7 --time-limit 30s`
     """

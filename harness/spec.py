@@ -105,7 +105,9 @@ class WorkloadSection(BaseModel):
 
 class Spec(Section):
     name: str = Field(default="run", pattern=NAME, description="goes into the run's id")
-    system: str = Field(default="kafka", description="system under test, NAME or NAME:VERSION")
+    system: str = Field(
+        default="reference", description="system under test, NAME or NAME:VERSION: reference, kafka, kafka:3.9.2"
+    )
     metadata_version: str | None = Field(
         default=None, description="feature level at format time, e.g. 3.4 or 3.5-IV0; default: the version's own"
     )
@@ -145,7 +147,9 @@ class Spec(Section):
     )
     drain_limit: Seconds = Field(default=120, gt=0, description="how long the final read may take")
     backend: str = Field(default="local", description="where nodes run: local, docker, ...")
-    image: str | None = Field(default=None, description="docker: an image with Java to use instead of krash's own")
+    image: str | None = Field(
+        default=None, description="docker: an image to use instead of krash's own, for Kafka one with Java"
+    )
     seed: int | None = Field(
         default=None, ge=0, lt=2**63, description="decides every random choice; default: drawn, and recorded"
     )

@@ -41,6 +41,7 @@ from harness.tries import Tries
 from nemesis.races.cells import Cell, cells
 from nemesis.races.race import Race
 from nodes.system import SystemUnavailable
+from reports.findings import with_tries
 from reports.track_record import AS_STATED, BROKEN, DIFFERS, NOTHING, Attempt, Line, Subject, record_json, record_page
 from reports.verdict import Status, Validity
 
@@ -48,6 +49,7 @@ TRY_LIMIT = 900.0  # seconds; a stage has limits of its own, and this is for wha
 USUAL_S = 35.0  # a try on two cores, for the estimate before the first
 RUNS_PER_JUDGE = 40  # then Spark begins anew
 FILE = "tries.jsonl"
+FINDINGS = "findings.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,10 +312,13 @@ def _fallen(status: str, reason: str, began: float) -> dict[str, Any]:
 
 
 def write(out: Path, lines: Sequence[Line]) -> list[Path]:
-    """Both tables, each replaced as a whole."""
+    """Both tables, and the figures in a page of findings that lies beside them; each file replaced as a whole."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, text in (("track-record.md", record_page(lines)), ("track-record.json", record_json(lines))):
+    texts = {"track-record.md": record_page(lines), "track-record.json": record_json(lines)}
+    if (findings := out / FINDINGS).is_file():
+        texts[FINDINGS] = with_tries(findings.read_text(encoding="utf-8"), lines)
+    for name, text in texts.items():
         path, new = out / name, out / f".{name}.new"
         new.write_text(text, encoding="utf-8")
         os.replace(new, path)

@@ -38,6 +38,7 @@ class NodeRequest:
     mounts: Mapping[str, Path] = field(
         default_factory=dict
     )  # harness path made readable: name -> path; see Node.mounted
+    python: bool = False  # a server that runs the harness's own code: it gets `Node.python`, as clients do
     memory_mib: int | None = None  # limits, where the backend can
     cpus: float | None = None
 
@@ -95,7 +96,9 @@ class Node(Protocol):
     name: str
     address: str  # IPv4 by which the other nodes of the run and the harness's observers reach it
     clock: str  # clock domain of its timestamps
-    python: tuple[str, ...]  # argv prefix of an interpreter with the harness installed; empty for servers without one
+    python: tuple[
+        str, ...
+    ]  # argv prefix of an interpreter with the harness installed; empty for servers that did not ask
 
     def absolute(self, path: str) -> str: ...
     def mounted(self, name: str) -> str:

@@ -27,6 +27,7 @@ PLOT = WIDTH - LEFT - RIGHT
 FAULT_ROWS = 8
 BROKER_COLOURS = 8
 ISR_LINES = 5
+LABEL = 17  # characters of a lane's name
 _CHARACTER = 6.1  # width of a label's character
 _TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 _MARKS_PER_TYPE = 20
@@ -63,10 +64,9 @@ class _Drawing:
         self.y += 16
 
     def label(self, text: str, height: float, title: str | None = None) -> None:
-        shown = text if len(text) <= 17 else f"{text[:16]}…"
         self.parts.append(
             Markup('<text class="lane" x="{}" y="{}"><title>{}</title>{}</text>').format(
-                LEFT - 6, f"{self.y + height / 2 + 4:.1f}", clip(title or text, 200), clip(shown, 20)
+                LEFT - 6, f"{self.y + height / 2 + 4:.1f}", clip(title or text, 200), clip(_short(text), LABEL)
             )
         )
 
@@ -356,3 +356,8 @@ def legend() -> Markup:
     return Markup(" ").join(
         Markup('<span class="key key-{}">{}</span>').format(kind, escape(said)) for kind, said in entries
     )
+
+
+def _short(label: str) -> str:
+    """A long name loses its middle: partitions of one topic differ at the end."""
+    return label if len(label) <= LABEL else f"{label[: LABEL - 7]}…{label[-6:]}"

@@ -9,7 +9,7 @@ The exit code is tox's, but an environment that did not run at all is a failure 
 is left out, and said and counted so. The last line is a count like pytest's own.
 
 Side by side go environments of which one leaves the other half of a small machine: unit tests beside those of Spark, the browser beside
-containers. Never two with clusters of real Kafka: each start of one takes the whole machine for seconds, and the other's timeouts run on.
+containers. Never two with clusters: each start of one takes the whole machine for seconds, and the other's timeouts run on.
 What the second of two says is shown when both have ended. `.venv/bin/tox run` runs one environment after the other.
 """
 
@@ -35,7 +35,7 @@ ROOT_ONLY = {"docker": "entering the namespaces of containers needs root: sudo .
 # Side by side, one phase after the other. Not beside docker: tests that look for what was left on the host.
 LANES = (
     (("lint", "typing", "unit", "setup"), ("checker",)),
-    (("kafka",),),
+    (("kafka", "reference"),),
     (("races",),),
     (("docker",), ("report",)),
 )

@@ -10,7 +10,7 @@ Partitions of topics become one flat row each ("topic" or "topicId", "partition"
 the frame's own fields, as above; several are a list under "partitions". Bytes (record batches) become their length.
 
 Frames in versions that kio lacks are not decoded: None. AlterPartition 1 (Kafka 3.2), which kio dropped, is in
-`old_alter_partition.py`.
+`old_alter_partition.py`. The reference cluster's heartbeats are KIP-631's and have keys of their own; by name they are the same.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ from kio.static.constants import EntityType
 
 from nemesis.wire import old_alter_partition
 from nemesis.wire.message import Direction
+from nodes.reference.controller import schema as proposed
 
 ALTER_PARTITION: Final = 56
 _FORMER: Final = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown"}  # gone in Kafka 4
-NAMES: Final[Mapping[int, str]] = _FORMER | {
-    key: "".join(word.capitalize() for word in name.split("_")) for key, name in api_key_map.items()
+_PROPOSED: Final = {proposed.BROKER_HEARTBEAT: "BrokerHeartbeat", proposed.CONTROLLER_HEARTBEAT: "ControllerHeartbeat"}
+_SHIPPED: Final = {key: "".join(word.capitalize() for word in name.split("_")) for key, name in api_key_map.items()}
+NAMES: Final[Mapping[int, str]] = _FORMER | _SHIPPED | _PROPOSED
+KEYS: Final[Mapping[str, frozenset[int]]] = {
+    name: frozenset(key for key in NAMES if NAMES[key] == name) for name in NAMES.values()
 }
-KEYS: Final[Mapping[str, int]] = {name: key for key, name in NAMES.items()}
 
 # Decoded into `fields` whoever asks: who leads, who is alive, who may write.
 _CONTROL_PLANE: Final = {
@@ -65,9 +68,25 @@ _CONTROL_PLANE: Final = {
         "RemoveRaftVoter",
         "UpdateRaftVoter",
     ),
-    "nodes": ("BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker", "ControllerRegistration", "UpdateFeatures"),
+    "nodes": (
+        "BrokerRegistration",
+        "BrokerHeartbeat",
+        "UnregisterBroker",
+        "ControllerRegistration",
+        "ControllerHeartbeat",
+        "UpdateFeatures",
+    ),
 }
-CONTROL_PLANE: Final = frozenset(KEYS[name] for names in _CONTROL_PLANE.values() for name in names)
+CONTROL_PLANE: Final = frozenset(key for names in _CONTROL_PLANE.values() for name in names for key in KEYS[name])
+_OWN: Final = {
+    (proposed.BROKER_HEARTBEAT, 0): (proposed.BrokerHeartbeatRequest, proposed.BrokerHeartbeatResponse),
+    (proposed.CONTROLLER_HEARTBEAT, 0): (proposed.ControllerHeartbeatRequest, proposed.ControllerHeartbeatResponse),
+    (ALTER_PARTITION, 0): (proposed.AlterIsrRequest, proposed.AlterIsrResponse),
+    (ALTER_PARTITION, old_alter_partition.VERSION): (
+        old_alter_partition.AlterPartitionRequest,
+        old_alter_partition.AlterPartitionResponse,
+    ),
+}
 ERRORS: Final[Mapping[str, ErrorCode]] = {code.name.upper(): code for code in ErrorCode}
 
 _ROWS_KEPT = 50  # of a frame about more partitions, `fields` in a row of `messages` holds the first ones
@@ -144,7 +163,7 @@ def with_error(api: int, version: int, frame: bytes, error: str) -> bytes | None
 
 def warm_up() -> None:
     """Import what decoding the usual control-plane frames takes, before the first of them waits for it."""
-    for api in (ALTER_PARTITION, KEYS["BrokerHeartbeat"], KEYS["BrokerRegistration"]):
+    for api in (ALTER_PARTITION, *KEYS["BrokerHeartbeat"], *KEYS["BrokerRegistration"]):
         for version in range(8):
             for direction in Direction:
                 _reader(api, version, direction)
@@ -156,17 +175,17 @@ _Reader = tuple[Any, Any, Any, Any]  # readers of header and payload, and their 
 
 @cache
 def _reader(api: int, version: int, direction: Direction) -> _Reader | None:
-    module: Any
     kind: Literal[EntityType.request, EntityType.response]
     kind = EntityType.request if direction is Direction.REQUEST else EntityType.response
-    if (api, version) == (ALTER_PARTITION, old_alter_partition.VERSION):
-        module = old_alter_partition
+    payload_type: Any
+    if (api, version) in _OWN:
+        payload_type = _OWN[api, version][0 if direction is Direction.REQUEST else 1]
     else:
         try:
             module = load_payload_module(api, version, kind)
         except KioIndexError:
             return None
-    payload_type = next(one for one in vars(module).values() if getattr(one, "__type__", None) is kind)
+        payload_type = next(one for one in vars(module).values() if getattr(one, "__type__", None) is kind)
     header_type = payload_type.__header_schema__
     return entity_reader(header_type), entity_reader(payload_type), header_type, payload_type
 

@@ -37,7 +37,7 @@ class InForce:
     """An armed rule and what it did."""
 
     rule: Rule
-    api: int | None
+    apis: frozenset[int] | None
     question: predicate.Question | None
     sources: frozenset[str]
     matched: int = 0
@@ -74,7 +74,7 @@ class InForce:
         match = self.rule.match
         return (
             match.direction is direction
-            and (self.api is None or self.api == api)
+            and (self.apis is None or api in self.apis)
             and source in self.sources
             and (match.destination is None or fnmatchcase(destination, match.destination))
         )
@@ -150,8 +150,8 @@ def decide(candidates: Iterable[InForce], frame: Frame) -> tuple[InForce | None,
 def in_force(rule: Rule, names: Names) -> InForce:
     check(rule)
     match = rule.match
-    api = apis.KEYS.get(match.api) if isinstance(match.api, str) else match.api
-    if isinstance(match.api, str) and api is None:
+    keys = _keys(match.api)
+    if isinstance(match.api, str) and keys is None:
         near = [name for name in apis.KEYS if match.api.lower() in name.lower()]
         raise BadRule(
             f"rule {rule.id}: no api {match.api!r}; {'did you mean ' + ', '.join(near) if near else 'see docs/wire.md'}"
@@ -162,7 +162,11 @@ def in_force(rule: Rule, names: Names) -> InForce:
         raise BadRule(f"rule {rule.id}: where {bad}") from None
     if isinstance(rule.act, Rewrite) and rule.act.error not in apis.ERRORS:
         raise BadRule(f"rule {rule.id}: Kafka has no error {rule.act.error!r}")
-    return InForce(rule=rule, api=api, question=question, sources=_sources(rule, names))
+    return InForce(rule=rule, apis=keys, question=question, sources=_sources(rule, names))
+
+
+def _keys(api: str | int | None) -> frozenset[int] | None:
+    return apis.KEYS.get(api) if isinstance(api, str) else None if api is None else frozenset({api})
 
 
 def _sources(rule: Rule, names: Names) -> frozenset[str]:

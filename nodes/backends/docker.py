@@ -6,9 +6,10 @@ everything else happens as root in the containers' namespaces.
         `- java ...           main process: in all its namespaces and cgroups (`container_entry.py`)
       krash-5f0c1e1b7a90-w1   container of a client: only its network is used, by processes with the harness's Python
 
-A node's home is `<home>/<name>` on this machine, mounted at the same path; so are the mounts of its request (read-only)
-and, unless an image is named, this machine's Java. Hence paths mean the same inside and outside, and file verbs,
-faults on processes and cuts (iptables inside the container's network namespace) are those of the local backend.
+A node's home is `<home>/<name>` on this machine, mounted at the same path; so are the mounts of its request (read-only),
+unless an image is named this machine's Java, and for servers that ask its Python (`container_python.py`). Hence paths
+mean the same inside and outside, and file verbs, faults on processes and cuts (iptables inside the container's network
+namespace) are those of the local backend.
 Memory and CPU limits are the engine's.
 
 The driver reaches the nodes over the bridge. Containers outlive a SIGKILL of krash: everything carries the run's labels
@@ -22,13 +23,14 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from nodes.backend import Capability, Leftover, Requirement, unheard
 from nodes.backends import docker_engine, docker_image, docker_requirements, iptables
+from nodes.backends.container_python import NO_PYTHON, MountedPython, python_of_this_machine
 from nodes.backends.containers import ContainerNode, ServerNode
 from nodes.backends.namespaces import Place, datagram_arrives
 from nodes.backends.packet_filter import PacketFilter
@@ -114,16 +116,17 @@ class DockerBackend:
         directory = self._home / name
         directory.mkdir(parents=True, exist_ok=True)
         mounts = {mount: path.resolve() for mount, path in request.mounts.items()}
-        container = await self._blocking(self._contain, request, directory, mounts)
+        inside = python_of_this_machine() if request.python and request.role is Role.SERVER else NO_PYTHON
+        container = await self._blocking(self._contain, request, directory, mounts, inside)
         init, address = _facts(container, self._prefix)
         is_client = request.role is Role.CLIENT
-        env = {**self._env, **({"PYTHONPATH": str(_PACKAGES)} if is_client else _environment(container))}
+        env = {**self._env, **({"PYTHONPATH": str(_PACKAGES)} if is_client else _environment(container)), **inside.env}
         node = (ContainerNode if is_client else ServerNode)(
             name,
             directory,
             Place(_namespace_of(name, init), address),
             clock=self.clock,
-            python=(sys.executable,) if is_client else (),
+            python=(sys.executable,) if is_client else inside.argv,
             mounts=mounts,
             env={**env, "KRASH_NODE": name},
         )
@@ -155,12 +158,12 @@ class DockerBackend:
         task.add_done_callback(self._pending.discard)
         return await asyncio.shield(task)
 
-    def _contain(self, request: NodeRequest, directory: Path, mounts: dict[str, Path]) -> Any:
+    def _contain(self, request: NodeRequest, directory: Path, mounts: Mapping[str, Path], python: MountedPython) -> Any:
         """Make and start the container of a node."""
         from docker.errors import DockerException
         from docker.types import LogConfig, Mount
 
-        readable = dict.fromkeys([*mounts.values(), *self._java])
+        readable = {str(path): path for path in (*mounts.values(), *self._java)} | dict(python.mounts)
         try:
             container = self._engine.containers.create(
                 self._image,
@@ -180,7 +183,7 @@ class DockerBackend:
                 userns_mode="host",
                 mounts=[
                     Mount(str(directory), str(directory), type="bind"),
-                    *(Mount(str(path), str(path), type="bind", read_only=True) for path in readable),
+                    *(Mount(at, str(path), type="bind", read_only=True) for at, path in readable.items()),
                 ],
                 log_config=LogConfig(type="none"),
                 **_limits(request),

@@ -11,7 +11,8 @@ Java is not in the image: the host's own runtime is mounted read-only at the sam
 what `krash doctor` shows, and class data archives, which fit one runtime at one path only, are valid in containers too.
 
 Instead, a spec may name any image that has a shell, coreutils and Java on its PATH (`image: eclipse-temurin:17-jre`);
-it is pulled when the engine does not have it, and nothing of the host's Java is mounted then.
+it is pulled when the engine does not have it, and nothing of the host's Java is mounted then. Nodes of the reference cluster need
+neither: their Python is always this machine's (`container_python.py`).
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class LocalBackend:
             raise NodeError(f"{name}: no address left; the local backend has room for {_LAST - _FIRST + 1} nodes")
         self._filter.addresses[name] = address = f"{_SUBNET}.{number}"
         namespace = await self._connected(number, address)
-        is_client = request.role is Role.CLIENT
+        with_python = request.python or request.role is Role.CLIENT
         env = {**self._env, "KRASH_NODE": name}
         directory = self._home / name
         directory.mkdir(parents=True, exist_ok=True)
@@ -119,9 +119,9 @@ class LocalBackend:
             directory,
             Place(namespace, address),
             clock=self.clock,
-            python=(sys.executable,) if is_client else (),
+            python=(sys.executable,) if with_python else (),
             mounts={mount: path.resolve() for mount, path in request.mounts.items()},
-            env={**env, "PYTHONPATH": str(_PACKAGES)} if is_client else env,
+            env={**env, "PYTHONPATH": str(_PACKAGES)} if with_python else env,
         )
         return self._nodes[name]
 

@@ -7,9 +7,9 @@ through `sudo -n` where the host says so), and for clients an interpreter with k
 
     SshBackend(hosts=[Host(host="10.0.0.5", address="10.0.0.5", user="root", key=..., known_hosts=...), ...])
 
-Each node takes the next host of the list (a client the next that has a Python). On a host a run leaves, until
-`close`: <directory>/<run>/, processes with KRASH_RUN in their environment, and its own iptables chain. Clocks differ
-between hosts: each node has a clock domain of its own.
+Each node takes the next host of the list (a client, or a server that asks for it, the next that has a Python). On a
+host a run leaves, until `close`: <directory>/<run>/, processes with KRASH_RUN in their environment, and its own iptables
+chain. Clocks differ between hosts: each node has a clock domain of its own.
 """
 
 from __future__ import annotations
@@ -125,20 +125,20 @@ class SshBackend:
         await asyncio.to_thread(ssh_leftovers.note, run, self._hosts)
 
     async def add(self, request: NodeRequest) -> Node:
-        name, is_client = request.name, request.role is Role.CLIENT
+        name, with_python = request.name, request.python or request.role is Role.CLIENT
         if not _NAME.fullmatch(name):
             raise NodeError(f"node name {name!r}: expected a-z, then up to 14 of a-z, 0-9 and '-'")
         if name in self._nodes:
             raise NodeError(f"there is a node {name} already")
-        fitting = [remote for remote in self._free if remote.host.python or not is_client]
+        fitting = [remote for remote in self._free if remote.host.python or not with_python]
         if not fitting:
-            wanted = "with a Python for clients " if is_client else ""
+            wanted = "with a Python that has krash " if with_python else ""
             raise NodeError(f"{name}: no host {wanted}is left of {len(self._hosts)}")
-        # Hosts with a Python go to servers only when there are no others.
-        remote = min(fitting, key=lambda remote: bool(remote.host.python) and not is_client)
+        # Hosts with a Python go to nodes that need none only when there are no others.
+        remote = min(fitting, key=lambda remote: bool(remote.host.python) and not with_python)
         self._free.remove(remote)
         place = f"{remote.host.directory}/{self._run}/{name}"
-        node = SshNode(name, remote, place, run=self._run, mounts=tuple(request.mounts), client=is_client)
+        node = SshNode(name, remote, place, run=self._run, mounts=tuple(request.mounts), with_python=with_python)
         self._nodes[name] = node
         self._filter.addresses[name] = node.address
         await node.prepare(request.mounts)

@@ -34,11 +34,13 @@ _OUTSIDE, _REFUSED = 95, 97  # exit codes of the script
 class SshNode:
     """Implements `nodes.node.Node`."""
 
-    def __init__(self, name: str, remote: Remote, place: str, *, run: str, mounts: Sequence[str], client: bool) -> None:
+    def __init__(
+        self, name: str, remote: Remote, place: str, *, run: str, mounts: Sequence[str], with_python: bool
+    ) -> None:
         self.name = name
         self.address = remote.host.address
         self.clock = f"ssh:{remote.host.host}"
-        self.python = remote.host.python if client else ()
+        self.python = remote.host.python if with_python else ()
         self.remote = remote
         self._home = f"{place}/home"
         self._mounts = {mount: f"{place}/mounts/{mount}" for mount in mounts}

@@ -146,7 +146,7 @@ def test_what_a_run_loses(tmp_path: Path) -> None:
 
 def acknowledged_per_second(out: Path, wire: dict[str, Any]) -> float:
     """Of one run at full speed, without judging it."""
-    spec = load_spec(SPEC, settings={"rate": None, "time_limit": "13s", **wire})
+    spec = load_spec(SPEC, settings={"system": "kafka", "rate": None, "time_limit": "13s", **wire})
     prepared = prepare(spec, Console(quiet=True), out=out, quiet=True, replayed=None)
     listener = Counting()
     supervisor = Supervisor(

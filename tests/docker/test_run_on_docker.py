@@ -1,4 +1,4 @@
-"""The loop on real Kafka in containers, from the command line."""
+"""The loop in containers, from the command line: on real Kafka, and once on the reference cluster."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.timeout(900)]
 GONE_SECONDS = 180.0  # a stage that lost its supervisor heals, drains and collects first
 SMALL = """
 name: doomed
+system: kafka
 combined: true
 brokers: 1
 topics: [{name: log, partitions: 2}]
@@ -30,8 +31,9 @@ time_limit: 10m
 """
 
 
-def run(spec: str, limit: str, out: Path) -> dict[str, Any]:
-    ran = krash("run", spec, "--backend", "docker", "--time-limit", limit, "--seed", "7", "--out", out, "--json")
+def run(spec: str, limit: str, out: Path, system: str = "kafka") -> dict[str, Any]:
+    chosen = ("--system", system, "--backend", "docker", "--time-limit", limit, "--seed", "7")
+    ran = krash("run", spec, *chosen, "--out", out, "--json")
     assert ran.code == 0
     assert DockerBackend.leftovers() == []
     return ran.answer
@@ -55,6 +57,14 @@ def test_chaos_does_not_lose_a_record(tmp_path: Path) -> None:
     assert {fault["status"] for fault in faults} <= {"healed", "refused", "planned", "injected"}
     assert any(fault["status"] == "healed" for fault in faults)
     assert json.loads((Path(answer["run_dir"]) / "run.json").read_text())["spec"]["backend"] == "docker"
+
+
+def test_the_reference_cluster_runs_in_an_image_without_a_python(tmp_path: Path) -> None:
+    answer = run("examples/healthy.yaml", "5s", tmp_path, "reference")
+    assert (answer["verdict"], answer["counts"]["lost"]) == ("valid", 0)
+    assert answer["counts"]["acknowledged"] > 500
+    said = (Path(answer["run_dir"]) / "nodes" / "b1" / "log" / "stdout.log").read_text()
+    assert "starts: broker" in said
 
 
 @pytest.fixture

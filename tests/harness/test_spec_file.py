@@ -31,7 +31,8 @@ def mistakes(tmp_path: Path, text: str) -> list[str]:
 def test_an_empty_file_is_a_whole_spec(tmp_path: Path) -> None:
     spec = load_spec(written(tmp_path, ""))
     assert (spec.brokers, spec.controllers, spec.time_limit) == (3, 1, 60)
-    assert spec.topology("4.3.1").topics[0].replication == 3
+    assert spec.topology("1").topics[0].replication == 3
+    assert (spec.system_name, spec.system_version) == ("reference", None)
 
 
 def test_all_defaults_are_filled_in_and_read_back_the_same(tmp_path: Path) -> None:

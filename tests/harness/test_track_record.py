@@ -115,6 +115,13 @@ def test_the_first_try_of_each_comes_before_the_second_of_any(flags: Flags) -> N
     )
 
 
+def test_a_page_of_findings_beside_the_tables_gets_the_figures(flags: Flags) -> None:
+    flags.out.mkdir()
+    (flags.out / "findings.md").write_text("Words.\n<!-- tries: toy/rough -->\n<!-- end of tries -->\n")
+    track_record(flags, Pretender(told))
+    assert "- `toy rough`: shown on 3.4.1 3/3; not on 4.3.1 0/3" in (flags.out / "findings.md").read_text()
+
+
 def test_what_is_kept_is_not_tried_again(flags: Flags) -> None:
     track_record(replace(flags, times=2), Pretender(told))
     runner = Pretender(told)

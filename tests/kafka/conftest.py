@@ -29,7 +29,7 @@ from nodes.metadata_row import MetadataRow
 from nodes.topology import NodePlan, ServerRole, Topic, Topology
 
 if TYPE_CHECKING:
-    from tests.kafka.judged_runs import JudgedRuns
+    from tests.harness.judged_runs import JudgedRuns
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 280  # seconds, for a slow and busy machine; pytest gives up at 300
@@ -159,9 +159,9 @@ def topic(replication: int = 2, partitions: int = 2) -> Topic:
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgedRuns]:
     """Runs that share a judge."""
-    from tests.kafka.judged_runs import JudgedRuns
+    from tests.harness.judged_runs import JudgedRuns
 
-    made = JudgedRuns(tmp_path_factory.mktemp("judge"))
+    made = JudgedRuns(tmp_path_factory.mktemp("judge"), system="kafka")
     yield made
     made.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.kafka.judged_runs import JudgedRuns
+from tests.harness.judged_runs import JudgedRuns
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -15,9 +15,9 @@ import pytest
 from nemesis.wire.message import Direction
 from nemesis.wire.rule import Hold, Match, Rewrite, Rule, Watch
 from nodes.topology import Topic, separate
+from tests.harness.judged_runs import JudgedRuns
 from tests.harness.krash import krash, start_krash
 from tests.kafka.conftest import Lab
-from tests.kafka.judged_runs import JudgedRuns
 
 pytestmark = pytest.mark.timeout(600)
 SOON = 60.0
@@ -92,7 +92,8 @@ def test_a_healthy_run_through_the_gate_is_valid_and_has_every_frame(runs: Judge
 
 
 def test_a_gate_that_dies_is_a_harness_error_and_ends_the_workload(tmp_path: Path) -> None:
-    process = start_krash("run", "--nemesis", "none", "--time-limit", "10m", "--set", "wire=on", "--out", tmp_path)
+    quiet = ("--nemesis", "none", "--time-limit", "10m", "--set", "wire=on")
+    process = start_krash("run", "--system", "kafka", *quiet, "--out", tmp_path)
     try:
         assert process.stdout is not None
         for line in process.stdout:

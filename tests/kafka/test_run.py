@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history.plan import first_difference
+from tests.harness.judged_runs import JudgedRuns
 from tests.harness.krash import krash, start_krash
-from tests.kafka.judged_runs import JudgedRuns
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
-SHORT = ("--time-limit", "8s", "--json")
+SHORT = ("--system", "kafka", "--time-limit", "8s", "--json")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_plan_and_a_replay_takes_it_again(runs: Jud
 
 
 def test_ctrl_c_heals_drains_judges_and_reports(tmp_path: Path) -> None:
-    process = start_krash("run", "--nemesis", "pause", "--time-limit", "10m", "--out", tmp_path)
+    process = start_krash("run", "--system", "kafka", "--nemesis", "pause", "--time-limit", "10m", "--out", tmp_path)
     try:
         assert process.stdout is not None
         for line in process.stdout:
@@ -116,7 +116,7 @@ def test_a_command_beside_a_cluster_gets_its_bootstrap_and_hands_its_code_throug
         "metadata = AdminClient({'bootstrap.servers': os.environ['KRASH_BOOTSTRAP']}).list_topics(timeout=20)\n"
         "print('brokers:', sorted(metadata.brokers)); sys.exit(7)\n"
     )
-    ran = krash("up", "--out", tmp_path, "--", sys.executable, "-c", script)
+    ran = krash("up", "--system", "kafka", "--out", tmp_path, "--", sys.executable, "-c", script)
     assert ran.code == 7
     assert "brokers: [1, 2, 3]" in ran.stdout
 

@@ -25,6 +25,7 @@ EARLY = 6.0  # seconds after the start: somewhere in the deployment
 LATE = 3.0  # seconds after the first acknowledgement
 SPEC = """
 name: doomed
+system: kafka
 combined: true
 brokers: 1
 topics: [{name: log, partitions: 2}]

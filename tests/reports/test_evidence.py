@@ -20,6 +20,7 @@ from reports.evidence import Evidence, gather, node_name
 from reports.scan import History
 from reports.series import BUCKET_LIMIT, Buckets
 from reports.spans import PARTITION_LANES, SPANS_PER_LANE, states
+from reports.timeline import draw
 from reports.verdict import AnomalySummary, Verdict
 from tests.reports import synthetic
 from tests.reports.synthetic import ZERO, S, event, fault, isr, leadership, rows_of, write
@@ -180,6 +181,20 @@ def test_lanes_are_bounded_and_those_with_anomalies_are_kept(tmp_path: Path) -> 
     assert seen.partitions_left_out == 50 - PARTITION_LANES
     assert len(shown[3].leaders) == SPANS_PER_LANE
     assert seen.spans_left_out > 0
+
+
+def test_what_the_run_made_comes_before_what_the_system_made_for_itself(tmp_path: Path) -> None:
+    run = empty_run(tmp_path)
+    places = [("__consumer_offsets", 7), ("log", 1), ("log", 0)]
+    events = [replace(leadership(1, partition, 1, 0, (1, 2)), topic=topic) for topic, partition in places]
+    write(run, "events", rows_of(EVENTS, [*events, event(3, EventKind.READY, "b1")]))
+    evidence = evidence_of(run)
+    assert [(lane.topic, lane.partition) for lane in evidence.states.partitions] == [
+        ("log", 0),
+        ("log", 1),
+        ("__consumer_offsets", 7),
+    ]
+    assert ">__consumer…sets-7<" in str(draw(evidence))
 
 
 def test_nothing_at_all_is_evidence_too(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.setup.checkout import ROOT
 
-CHOOSING = ("checker", "setup", "kafka", "races", "docker", "browser", "benchmark")
+CHOOSING = ("checker", "setup", "kafka", "reference", "races", "docker", "browser", "benchmark")
 
 
 def selections() -> dict[str, str]:

@@ -52,10 +52,10 @@ def test_arguments_become_toxs(arguments: list[str], expected: list[str]) -> Non
 
 
 def test_what_disturbs_nobody_runs_side_by_side_and_everything_runs_once() -> None:
-    wanted = ["lint", "typing", "unit", "checker", "setup", "kafka", "races", "docker", "report"]
+    wanted = ["lint", "typing", "unit", "checker", "setup", "kafka", "reference", "races", "docker", "report"]
     assert phases(wanted) == [
         [["lint", "typing", "unit", "setup"], ["checker"]],
-        [["kafka"]],
+        [["kafka", "reference"]],
         [["races"]],
         [["docker"], ["report"]],
     ]

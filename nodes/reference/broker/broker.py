@@ -133,9 +133,10 @@ class Broker:
         ]
         beating = loop.create_task(self._heartbeats.run(advertised))
         try:
-            done, _ = await asyncio.wait([*working, beating], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            ends: list[asyncio.Future[None]] = [*working, beating, self.replicas.failure]
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in done:
+                end.result()
         finally:
             for task in (*working, beating):
                 task.cancel()
@@ -204,7 +205,7 @@ class Broker:
         self.handlers.add(Api.LIST_OFFSETS, 1, 7, offsets.list_offsets)
         self.handlers.add(Api.OFFSET_FOR_LEADER_EPOCH, 2, 4, offsets.offset_for_leader_epoch)
         self.handlers.add(Api.METADATA, 0, 12, view.metadata)
-        self.handlers.add(Api.DESCRIBE_CLUSTER, 0, 0, view.describe_cluster)
+        self.handlers.add(Api.DESCRIBE_CLUSTER, 0, 2, view.describe_cluster)
         self.handlers.add(Api.CREATE_TOPICS, 2, 7, administration.create_topics)
         self.handlers.add(Api.DESCRIBE_CONFIGS, 1, 4, configurations.describe_configs)
         for api, lowest, highest in FORWARDED:

@@ -232,9 +232,9 @@ class Replicas:
                     self._fail(f"{hosted.topic}-{hosted.id.number}: {reason}")
 
     async def run(self) -> None:
-        """What time brings to partitions; OSError once the disk has failed: a broker with one log directory ends then, as Kafka's does."""
+        """What time brings to partitions. A disk that has failed (`failure`) ends the broker, as it does Kafka's with one directory."""
         checkpoint_at = 0
-        while not self.failure.done():
+        while True:
             now = self._clock.now()
             for hosted in self:
                 self.carry_out(hosted, hosted.partition.tick(now))
@@ -242,7 +242,6 @@ class Replicas:
                 self.write_checkpoint()
                 checkpoint_at = now + self._settings.replica_high_watermark_checkpoint_interval_ms * MILLISECOND
             await self._clock.sleep_until(now + TICK)
-        self.failure.result()
 
     def write_checkpoint(self) -> None:
         """High watermarks as they are now, if any has moved."""

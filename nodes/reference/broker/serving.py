@@ -32,8 +32,8 @@ class Serving:
 
     @property
     def may_serve(self) -> bool:
-        """KIP-631, Fencing: clients are served only while the lease lasts."""
-        return self.lifecycle.may_serve(self.clock.now())
+        """KIP-631, Fencing: clients are served only while the lease lasts; and nobody any more once the disk has failed."""
+        return not self.replicas.failure.done() and self.lifecycle.may_serve(self.clock.now())
 
     def client_partition(self, topic: str, index: int) -> Hosted | ErrorCode:
         """What a client wants to read or write, or why it may not."""

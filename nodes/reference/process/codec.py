@@ -23,6 +23,7 @@ from kio.serial.errors import SerialError
 
 from nodes.reference.controller import wire as controllers
 from nodes.reference.controller.messages import Request as ControllersRequest
+from nodes.reference.process.bounds import end_of
 from nodes.reference.raft import wire
 from nodes.reference.raft.messages import Request, Response
 from nodes.reference.raft.records import CorruptBatch
@@ -33,7 +34,8 @@ _HEAD: Final = struct.Struct(">hhi")  # api key, api version, correlation id
 _SIZE: Final = struct.Struct(">i")
 _QUORUM_ONLY: Final = frozenset({Api.VOTE, Api.BEGIN_QUORUM_EPOCH, Api.END_QUORUM_EPOCH, Api.FETCH_SNAPSHOT})
 _TOLERATED: Final = {Api.METADATA: 3}
-_UNREADABLE: Final = (SerialError, ValueError, TypeError, OverflowError, IndexError, CorruptBatch)
+# KeyError: kio does not know a tagged field
+_UNREADABLE: Final = (SerialError, ValueError, TypeError, OverflowError, LookupError, CorruptBatch)
 
 
 class BadFrame(Exception):
@@ -86,6 +88,7 @@ class Codec:
             raise BadFrame(f"version {version} of API {api_key} is not known")
         try:
             header, position = _read(_header_of(entity_type), frame, 0)
+            end_of(entity_type, frame, position)
             entity, size = _read(entity_type, frame, position)
             excess = len(frame) - position - size
             if excess > _TOLERATED.get(api_key, 0):

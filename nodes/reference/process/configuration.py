@@ -21,6 +21,7 @@ from nodes.reference.coordinator.groups.settings import GroupSettings
 from nodes.reference.coordinator.settings import CoordinatorSettings
 from nodes.reference.coordinator.transactions.requests import TransactionSettings
 from nodes.reference.environment import MILLISECOND, Address
+from nodes.reference.process.connections import ConnectionSettings
 from nodes.reference.protections import Protection, Protections
 from nodes.reference.raft.log import Voters
 from nodes.reference.raft.roles import RaftConfig
@@ -70,6 +71,7 @@ class NodeConfiguration:
     broker: BrokerSettings | None
     controller: ControllerSettings
     protections: Protections
+    connections: ConnectionSettings
     unknown: tuple[str, ...]  # names that nobody here knows
 
     @property
@@ -127,6 +129,7 @@ def configuration(values: Mapping[str, str]) -> NodeConfiguration:
         broker=_broker(values, node_id, cluster_id, listeners, controller_names, voters) if BROKER in roles else None,
         controller=_controller(values, cluster_id),
         protections=protections,
+        connections=_of(ConnectionSettings, values),
         unknown=tuple(sorted(set(values) - known_names())),
     )
 
@@ -136,7 +139,7 @@ def known_names() -> frozenset[str]:
     own = {"process.roles", "node.id", "log.dirs", "cluster.id", "listeners", "advertised.listeners"}
     own |= {"controller.quorum.voters", "krash.protections.off"}
     return frozenset({*own, *_RAFT, *_CONTROLLER, *_KNOWN_TO_KAFKA, *(_dotted(name) for name in _BROKER_FIELDS)}) | {
-        _dotted(field.name) for kind in (GroupSettings, TransactionSettings) for field in fields(kind)
+        _dotted(field.name) for kind in _OF_NUMBERS for field in fields(kind)
     }
 
 
@@ -182,6 +185,7 @@ _NOT_FROM_FILE: Final = {
     "controllers",
     "coordinators",
 }
+_OF_NUMBERS: Final = (GroupSettings, TransactionSettings, ConnectionSettings)
 _BROKER_FIELDS: Final[Mapping[str, Any]] = {
     field.name: get_type_hints(BrokerSettings)[field.name]
     for field in fields(BrokerSettings)
@@ -194,7 +198,7 @@ def _dotted(field: str) -> str:
 
 
 def _of(kind: type[T], values: Mapping[str, str]) -> T:
-    """Settings of coordinators: all of them are numbers."""
+    """Settings that are numbers, all of them."""
     names = {field.name: _dotted(field.name) for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{field: _whole(name, values[name]) for field, name in names.items() if name in values})
 

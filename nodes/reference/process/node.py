@@ -13,8 +13,10 @@ import asyncio
 import contextlib
 import logging
 import random
+import resource
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from nodes.reference.broker.broker import Broker, observe
@@ -24,10 +26,12 @@ from nodes.reference.environment import Environment
 from nodes.reference.process.clock import LoopClock
 from nodes.reference.process.codec import Codec
 from nodes.reference.process.configuration import META, NodeConfiguration
+from nodes.reference.process.connections import ConnectionSettings
 from nodes.reference.process.disk import FileDisk
 from nodes.reference.process.network import KafkaNetwork
 from nodes.reference.server.controller import controller_handlers
 
+_MANY_FILES: Final = 65_536
 _LOG: Final = logging.getLogger("krash.reference.node")
 
 
@@ -37,7 +41,8 @@ async def run_node(configuration: NodeConfiguration, *, started: Callable[[], No
         _LOG.warning("the configuration %s is not known", name)
     disk = FileDisk(configuration.directory)
     _mark(disk, configuration)
-    environment = Environment(LoopClock(), KafkaNetwork(Codec(configuration.cluster_id)), disk, random.Random())
+    network = KafkaNetwork(Codec(configuration.cluster_id), _affordable(configuration.connections))
+    environment = Environment(LoopClock(), network, disk, random.Random())
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -105,6 +110,14 @@ def _broker(
     broker = Broker(environment, configuration.broker, beside, configuration.protections)
     controller.tell(broker.metadata)
     return broker
+
+
+def _affordable(settings: ConnectionSettings) -> ConnectionSettings:
+    """No connection may take the file descriptor that a log needs: of those that this process may have, a quarter is not for peers."""
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = _MANY_FILES if limit == resource.RLIM_INFINITY else min(limit, _MANY_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, limit))
+    return replace(settings, max_connections=min(settings.max_connections, files * 3 // 4))
 
 
 def _mark(disk: FileDisk, configuration: NodeConfiguration) -> None:

@@ -1,4 +1,4 @@
-"""The reference cluster as a system under test (`--system reference`): nodes are processes of this very Python, configured as Kafka is.
+"""The reference cluster as a system under test (`--system reference`): nodes run in krash's own Python, configured as Kafka is.
 
 Home of a node:
 
@@ -65,7 +65,7 @@ class ReferenceSystem:
         """It comes with krash."""
 
     def request(self, plan: NodePlan) -> NodeRequest:
-        return NodeRequest(name=plan.name, memory_mib=plan.memory_mib, cpus=plan.cpus)
+        return NodeRequest(name=plan.name, python=True, memory_mib=plan.memory_mib, cpus=plan.cpus)
 
     async def prepare(self, node: Node, plan: NodePlan, topology: Topology, addresses: Mapping[str, str]) -> None:
         values = parse(config.properties(plan, topology, addresses, data=node.absolute("data")))
@@ -80,9 +80,8 @@ class ReferenceSystem:
         await self._write_meta(node, meta)
 
     async def start(self, node: Node, plan: NodePlan) -> None:
-        command = (sys.executable, "-m", "nodes.reference.process", node.absolute(PROPERTIES))
-        root = str(Path(__file__).parents[3])
-        await node.start(Command(argv=command, env={"PYTHONPATH": root, "PYTHONUNBUFFERED": "1"}))
+        command = (*node.python, "-m", "nodes.reference.process", node.absolute(PROPERTIES))
+        await node.start(Command(argv=command, env={"PYTHONUNBUFFERED": "1"}))
 
     async def reformat(self, node: Node, plan: NodePlan, *, keep_meta: bool, keep_directory_id: bool) -> None:
         """A disk is formatted by its meta.properties alone; a controller's first metadata come from the quorum."""

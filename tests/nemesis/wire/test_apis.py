@@ -13,8 +13,12 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from nemesis.wire import apis, old_alter_partition
+from nemesis.wire.frame import request_head
 from nemesis.wire.message import Direction
+from nemesis.wire.rule import Match, Rule, Watch
+from nemesis.wire.rulebook import Names, in_force
 from nodes.protocol.framing import encode_request
+from nodes.reference.controller import schema as proposed
 from tests.nemesis.wire.rig import RECORDED, recorded
 
 ALTER_PARTITION = 56
@@ -118,3 +122,25 @@ def test_unknown_apis_versions_and_bytes_are_not_decoded() -> None:
     assert apis.decode(ALTER_PARTITION, 3, Direction.REQUEST, there[4:] + b"x") is None
     assert (apis.api_name(999), apis.api_name(56), apis.api_name(-1)) == ("api 999", "AlterPartition", "opaque")
     assert apis.with_error(ALTER_PARTITION, 99, b"", "NONE") is None
+
+
+def test_the_proposals_heartbeat_is_a_heartbeat() -> None:
+    """KIP-631's, which the reference cluster sends, has a key of its own."""
+    request = proposed.BrokerHeartbeatRequest(
+        target_state=1, broker_id=2, broker_epoch=7, lease_start_time_ms=10, cur_metadata_offset=5
+    )
+    frame = encode_request(request, correlation_id=1, client_id="2")
+    assert request_head(frame, 0) == (len(frame) - 4, proposed.BROKER_HEARTBEAT, 0, 1, "2")
+    assert apis.api_name(proposed.BROKER_HEARTBEAT) == "BrokerHeartbeat"
+    fields = decoded(frame, proposed.BROKER_HEARTBEAT, 0).fields
+    assert (fields["brokerId"], fields["brokerEpoch"], fields["curMetadataOffset"]) == (2, 7, 5)
+    rule = in_force(
+        Rule(id="r", match=Match(api="BrokerHeartbeat"), act=Watch()), Names(servers=frozenset({"b1", "c1"}))
+    )
+    concerned = [api for api in range(1100) if rule.concerns("b1", "c1", Direction.REQUEST, api)]
+    assert concerned == [63, proposed.BROKER_HEARTBEAT]
+
+
+def test_a_number_is_one_api() -> None:
+    rule = in_force(Rule(id="r", match=Match(api=63), act=Watch()), Names(servers=frozenset({"b1", "c1"})))
+    assert [api for api in range(1100) if rule.concerns("b1", "c1", Direction.REQUEST, api)] == [63]

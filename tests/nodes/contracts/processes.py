@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 
-from nodes.node import Command, Gone, NodeError, NodeRequest, Paused, Running
+from nodes.node import Command, Gone, Node, NodeError, NodeRequest, Paused, Running
 from tests.nodes.contracts.stage import LOG, QUIET, SOON, TICK, Stage, grows, shell, until
 
 
@@ -161,11 +162,19 @@ async def a_bad_node_name_is_refused(on: Stage) -> None:
 
 
 async def clients_have_the_harness_python(on: Stage) -> None:
-    script = "import confluent_kafka, workloads.op, sys; print(*sys.version_info[:2])"
-    done = await on.w1.run((*on.w1.python, "-c", script), timeout=SOON)
-    assert done.code == 0, done.stderr.decode()
-    assert done.stdout.startswith(b"3 ")
+    await _has_the_harness_python(on.w1)
     assert on.b1.python == ()
+
+
+async def a_server_that_asks_has_it_too(on: Stage) -> None:
+    await _has_the_harness_python(await on.backend.add(NodeRequest(name="python", python=True)))
+
+
+async def _has_the_harness_python(node: Node) -> None:
+    script = "import confluent_kafka, ssl, uvloop, workloads.op, sys; print(*sys.version_info[:2])"
+    done = await node.run((*node.python, "-c", script), timeout=SOON)
+    assert done.code == 0, done.stderr.decode()
+    assert done.stdout.decode().split() == [str(part) for part in sys.version_info[:2]]
 
 
 async def a_mount_is_readable(on: Stage) -> None:

@@ -18,6 +18,7 @@ from nodes.protocol.connection import Unreachable
 from nodes.protocol.framing import encode_request
 from nodes.reference.environment import SECOND, Address, Caller, Disconnected, Refused
 from nodes.reference.process.codec import Codec
+from nodes.reference.process.connections import ConnectionSettings
 from nodes.reference.process.network import KafkaListening, KafkaNetwork
 from nodes.reference.raft.messages import Request, VoteRequest, VoteResponse
 from nodes.reference.server.handlers import Api, Feature, Features, Handlers
@@ -49,8 +50,8 @@ def handlers(served: Served = at_once) -> Handlers:
 
 
 @asynccontextmanager
-async def listening(serve: Served, *, max_bytes: int = 1 << 20) -> AsyncIterator[tuple[KafkaNetwork, KafkaListening]]:
-    network = KafkaNetwork(Codec("k"), max_bytes=max_bytes)
+async def listening(serve: Served, **settings: int) -> AsyncIterator[tuple[KafkaNetwork, KafkaListening]]:
+    network = KafkaNetwork(Codec("k"), ConnectionSettings(**settings))
     server = await network.listen(Address("127.0.0.1", 0), serve)
     try:
         yield network, server
@@ -142,7 +143,7 @@ def test_junk_closes_its_connection_and_no_other(junk: bytes) -> None:
 
 def test_frame_that_is_too_long_is_not_read() -> None:
     async def main() -> None:
-        async with listening(handlers(), max_bytes=100) as (_, server):
+        async with listening(handlers(), socket_request_max_bytes=100) as (_, server):
             assert await exchange(server.address, struct.pack(">i", 101)) == b""
 
     asyncio.run(main())
