@@ -24,7 +24,7 @@ from harness.simulated.group_requests import NO_GENERATION, Place
 from harness.simulated.membership import Fenced, GroupTimes, Membership, committed
 from harness.simulated.reader import Reader
 from harness.simulated.recording import Found, Rows
-from harness.simulated.transactor import User
+from harness.simulated.transactor import TransactionSettings, User
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Environment
 from workloads.group import GroupProtocol
 from workloads.op import OpKind, Outcome, Phase
@@ -83,7 +83,7 @@ class Member:
     async def _end_what_is_open(self) -> None:
         """Nobody comes after this one, and an open transaction would keep the group's offsets from whoever asks for them."""
         client = Client(self._environment, f"{self._name}-{next(self._lives)}", self._bootstrap)
-        await User(client, self._rows, client.client_id, self._name, 2 * SECOND).take_over()
+        await User(client, self._rows, client.client_id, self._name, _transactions(self._settings)).take_over()
 
 
 class Life:
@@ -99,7 +99,7 @@ class Life:
         self._client, self._rows, self._places, self._settings = client, rows, places, settings
         self._membership = Membership(client, settings.group, instance=instance, places=places, times=settings.times)
         self._reader = Reader(client, rows, (), Phase.MAIN, committed=settings.transactional)
-        self._user = User(client, rows, client.client_id, transactional_id, settings.times.patience)
+        self._user = User(client, rows, client.client_id, transactional_id, _transactions(settings))
         self._committed: dict[Place, int] = {}  # of each partition that it has
         self._next_beat = 0
 
@@ -230,6 +230,10 @@ class Life:
         self._rows.note(
             Found(op, standing.group, GroupProtocol.EAGER, standing.member or None, generation, dict(positions))
         )
+
+
+def _transactions(settings: MemberSettings) -> TransactionSettings:
+    return TransactionSettings(patience=settings.times.patience)
 
 
 async def note_committed(client: Client, rows: Rows, group: str, places: Sequence[Place], patience: int) -> None:
