@@ -162,7 +162,7 @@ async def latency(cluster: Cluster) -> float:
 
 
 async def failover(cluster: Cluster) -> float:
-    """As an idempotent producer notices it by itself. librdkafka looks for the new leader once a second unless it is told to look more often."""
+    """As an idempotent producer notices it by itself; librdkafka looks for the new leader once a second unless it is told otherwise."""
     load = Load(cluster.bootstrap, "single", every_s=0.01, **{"linger.ms": 0, "retry.backoff.max.ms": 200})
     load.start()
     await asyncio.to_thread(load.wait, lambda: len(load.acknowledged) > 100)
