@@ -58,7 +58,15 @@ def _sound(target: str, directory: Path, seconds: float, *, defect: bool) -> boo
         return server.run(seconds, where)
     write_seeds(target, corpus)
     before = len(list(corpus.iterdir()))
-    command = [sys.executable, "-m", "tests.fuzz.decoders", target, *(["--defect"] if defect else []), "--", str(corpus)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.decoders",
+        target,
+        *(["--defect"] if defect else []),
+        "--",
+        str(corpus),
+    ]
     flags = [f"-max_total_time={max(1, round(seconds))}", f"-artifact_prefix={failures}/", "-max_len=4096"]
     limits = ["-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1"]
     ended = subprocess.run([*command, *flags, *limits], check=False).returncode

@@ -71,9 +71,7 @@ class Tools:
         ("4.3.1", "org.apache.kafka.tools.ConsoleProducer", ("zstd", "lz4")),
     ],
 )
-def test_tools(
-    node: Standing, version: str, console_producer: str, codecs: tuple[str, str], tmp_path: Path
-) -> None:
+def test_tools(node: Standing, version: str, console_producer: str, codecs: tuple[str, str], tmp_path: Path) -> None:
     tools = Tools(node, fetch_jars(version, progress=print), tmp_path)
     topic, group = f"java-{version}", f"group-{version}"
     tools.run(
