@@ -176,8 +176,8 @@ ANOMALIES = {
         asks="Is there only one active controller at a time?",
         one="controller went on after another had been elected",
         many="controllers went on after others had been elected",
-        meaning="Two controllers claimed to be the active one for longer than an election explains. Brokers on the stale "
-        "one's side get no news: new leaders, new topics and fencing do not reach them.",
+        meaning="Two controllers claimed to be the active one for longer than an election explains, or in one epoch. Brokers on "
+        "the stale one's side get no news: new leaders, new topics and fencing do not reach them.",
         next="Compare the cut in the table of faults with who could reach whom, and see whether check-quorum "
         "(Kafka 3.7 and later) is there.",
     ),

@@ -92,12 +92,12 @@ def catch_json(rows: Sequence[Row], healthy: Sequence[Try]) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def catch_page(rows: Sequence[Row], healthy: Sequence[Try], elsewhere: Mapping[str, str], date: str) -> str:
-    """`docs/protections.md`. elsewhere: protection -> where it is shown instead."""
-    return "\n".join(_page(rows, healthy, elsewhere, date)) + "\n"
+def catch_page(rows: Sequence[Row], healthy: Sequence[Try], date: str) -> str:
+    """`docs/protections.md`."""
+    return "\n".join(_page(rows, healthy, date)) + "\n"
 
 
-def _page(rows: Sequence[Row], healthy: Sequence[Try], elsewhere: Mapping[str, str], date: str) -> Iterator[str]:
+def _page(rows: Sequence[Row], healthy: Sequence[Try], date: str) -> Iterator[str]:
     alarms = sum(one.verdict != "valid" for one in healthy)
     met = sum(row.meets_bar for row in rows)
     yield "# Protections of the reference cluster"
@@ -116,11 +116,6 @@ def _page(rows: Sequence[Row], healthy: Sequence[Try], elsewhere: Mapping[str, s
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in rows:
         yield _line(row)
-    if elsewhere:
-        yield ""
-        yield "Shown elsewhere, because no client of a simulated run can tell the difference, or none yet does:"
-        yield ""
-        yield from (f"- `{name}`: {visible(where)}" for name, where in elsewhere.items())
 
 
 def _line(row: Row) -> str:

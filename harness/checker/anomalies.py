@@ -116,7 +116,7 @@ TWO_ACTIVE_CONTROLLERS = AnomalyType(
     name="two-active-controllers",
     family="controllers",
     meaning="A controller went on claiming to be the active one after another had claimed a higher epoch, for longer than "
-    "two_controllers_bound.",
+    "two_controllers_bound; or two claimed one epoch.",
 )
 EPOCH_INFLATION = AnomalyType(
     name="epoch-inflation",

@@ -10,6 +10,9 @@ when the first answer had come, and ends when the last one was asked for.
 
 Where a controller was silent in between (paused, dead) it made no claim: its silence is never counted.
 
+An epoch has one leader (Raft, election safety; KIP-595, Vote Request Handling): two nodes that claim the same one are found however short
+their claims are, and whether they overlap or not.
+
 Source: KAFKA-15489 and KIP-835/check-quorum (fixed in 3.7) for two controllers; KIP-996 (pre-vote, 4.0) for deposed ones.
 """
 
@@ -88,10 +91,33 @@ def overlaps(made: Iterable[Claim]) -> Iterator[tuple[Claim, Claim, int]]:
     yield from longest.values()
 
 
+def rivals(made: Iterable[Claim]) -> Iterator[tuple[Claim, Claim]]:
+    """Two nodes that claimed one epoch, at whatever times (Raft, election safety): the first claims of both."""
+    first: dict[tuple[int, str], Claim] = {}
+    for claim in made:
+        first.setdefault((claim.epoch, claim.node), claim)
+    of_epoch: dict[int, Claim] = {}
+    for (epoch, _), claim in first.items():
+        if epoch in of_epoch:
+            yield of_epoch[epoch], claim
+        of_epoch.setdefault(epoch, claim)
+
+
 def two_controllers(history: History) -> Iterator[Row]:
-    """Overlaps longer than the run's bound."""
+    """Overlaps longer than the run's bound, and epochs that two claimed, however shortly."""
     for run, made in history.claims.items():
         origin, bound = history.origins[run], history.runs[run].settings.two_controllers_bound
+        for one, other in rivals(made):
+            yield plain_finding(
+                TWO_ACTIVE_CONTROLLERS,
+                run=run,
+                sentence=f"{one.node} claimed to be the active controller in epoch {one.epoch} "
+                f"(from {(one.begun_ns - origin) / 1e9:.3f} s), "
+                f"and so did {other.node} (from {(other.begun_ns - origin) / 1e9:.3f} s): an epoch has one leader.",
+                since=other.begun_ns,
+                until=other.ended_ns,
+                detail={"stale": one.node, "newer": other.node, "epochs": [one.epoch, other.epoch], "seconds": None},
+            )
         for stale, newer, overlap in overlaps(made):
             seconds = overlap / 1e9
             if seconds <= bound:

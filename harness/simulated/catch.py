@@ -30,7 +30,7 @@ from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
 from harness.simulated.cluster import NotReady
 from harness.simulated.defect import Defect
-from harness.simulated.defects import DEFECTS, ELSEWHERE, HEALTHY
+from harness.simulated.defects import DEFECTS, HEALTHY
 from harness.simulated.run import Plan, simulate
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protections
@@ -231,8 +231,7 @@ def _write(
             )
         return
     flags.out.mkdir(parents=True, exist_ok=True)
-    elsewhere = {one.value: where for one, where in ELSEWHERE.items()}
-    page = catch_page(rows, healthy, elsewhere, datetime.now(UTC).date().isoformat())
+    page = catch_page(rows, healthy, datetime.now(UTC).date().isoformat())
     (flags.out / "protections.md").write_text(page)
     (flags.out / "protections.json").write_text(catch_json(rows, healthy))
     met = sum(row.meets_bar for row in rows)

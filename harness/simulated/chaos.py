@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
 
 from harness.simulated.cluster import SimulatedCluster
-from harness.simulated.recording import CLOCK, Rows
-from nemesis.fault import FaultRow, FaultStatus
+from harness.simulated.recording import Rows
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.simulation.network import Trouble
 
@@ -100,27 +99,11 @@ class Faults:
         return self._random.choice([name for name in group if name not in self._hit])
 
     def _inject(self, kind: str, name: str, duration: int) -> None:
-        now = self._cluster.world.loop.now
-        number = len(self._rows.faults)
-        self._rows.faults.append(
-            FaultRow(
-                run=self._rows.run,
-                clock=CLOCK,
-                fault=number,
-                name=kind.removesuffix("-controller"),
-                rule=name,
-                targets=(name,) if name in self._cluster.nodes else tuple(self._cluster.nodes),
-                settings=json.dumps({"duration_ms": duration // MILLISECOND}),
-                status=FaultStatus.ACTIVE,
-                planned_ns=now,
-                injecting_ns=now,
-                proved_ns=now,
-                healing_ns=None,
-                healed_ns=None,
-                proof="simulated",
-                heal_proof=None,
-                detail=None,
-            )
+        number = self._rows.fault_begins(
+            kind.removesuffix("-controller"),
+            rule=name,
+            targets=(name,) if name in self._cluster.nodes else tuple(self._cluster.nodes),
+            settings=json.dumps({"duration_ms": duration // MILLISECOND}),
         )
         self._hit[name] = number
         self._break(kind, name)
@@ -183,12 +166,4 @@ class Faults:
             world.resume(cluster.machine(name))
         else:
             self._mend(name)
-        now = world.loop.now
-        healed = replace(
-            self._rows.faults[number],
-            status=FaultStatus.HEALED,
-            healing_ns=now,
-            healed_ns=now,
-            heal_proof="simulated",
-        )
-        self._rows.faults[number] = healed
+        self._rows.fault_ends(number)

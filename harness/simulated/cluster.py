@@ -30,7 +30,7 @@ from nodes.reference.coordinator.settings import CoordinatorSettings
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.entities import Partition, PartitionId
 from nodes.reference.protections import ALL_ON, Protections
-from nodes.reference.raft.log import Voters
+from nodes.reference.raft.log import Batch, Snapshot, Voters
 from nodes.reference.raft.roles import RaftConfig
 from nodes.reference.server.controller import controller_handlers
 from nodes.reference.server.schema import milliseconds
@@ -52,19 +52,26 @@ class Topic:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """brokers have the ids 1, 2, ...; controllers 101, 102, ..."""
+    """brokers have the ids 1, 2, ...; controllers 101, 102, ...
+
+    off_when_ready: the cluster comes up with all protections, because without one of them it may never do so.
+    """
 
     controllers: int = 3
     brokers: int = 3
     topics: tuple[Topic, ...] = (Topic(),)
     protections: Protections = ALL_ON
+    off_when_ready: bool = False
     session: int = 1500 * MILLISECOND
     heartbeat_ms: int = 200
     replica_lag_ms: int = 1500
+    replica_fetch_max_bytes: int = 1 << 20  # less than a batch: one batch at a time
     min_insync_replicas: int = 1
     flush_messages: int | None = None
     request_timeout_ms: int = 2_000  # of what a broker asks a controller
     unclean: bool = False
+    snapshot_every: int = 40  # records of the metadata log
+    raft_fetch_max_bytes: int = 8 << 20  # of the metadata log; less than a batch: one batch at a time
     largest_drift: int = 100  # parts in a million
 
 
@@ -75,9 +82,13 @@ class NotReady(Exception):
 class SimulatedCluster:
     def __init__(self, seed: int, shape: Shape = Shape(), *, record: bool = False) -> None:
         self.shape = shape
+        self.protections = Protections(() if shape.off_when_ready else shape.protections.off)
         self.world = World(seed, record=record)
         self.controllers: dict[str, ControllerNode] = {}
         self.brokers: dict[str, Broker] = {}
+        self.committed: Callable[[Batch], None] = lambda batch: (
+            None
+        )  # each controller's next committed batch of the metadata log
         random = self.world.random("drift")
         self._addresses = {
             100 + number: Address(f"c{number}", CONTROLLER_PORT) for number in range(1, shape.controllers + 1)
@@ -104,10 +115,21 @@ class SimulatedCluster:
 
     def start(self, name: str) -> None:
         """Nothing if it runs."""
-        self.world.start(self.machine(name), self._controller(name) if name.startswith("c") else self._broker(name))
+        self.world.start(
+            self.machine(name), self._controller(name) if name.startswith("c") else self._broker(name, int(name[1:]))
+        )
 
     def kill(self, name: str) -> None:
         self.world.kill(self.machine(name))
+
+    def start_twin(self, name: str) -> None:
+        """Another process with this broker's id, on a machine of its own."""
+        twin = _twin(name)
+        machine = self.world.machines.get(twin) or self.world.machine(twin)
+        self.world.start(machine, self._broker(twin, int(name[1:])))
+
+    def kill_twin(self, name: str) -> None:
+        self.kill(_twin(name))
 
     def cut(self, one: str, other: str) -> None:
         """Both ways, until `world.network.heal`."""
@@ -116,6 +138,7 @@ class SimulatedCluster:
 
     def heal(self) -> None:
         self.world.network.heal()
+        self.world.network.release()
         for name in self.nodes:
             self.world.resume(self.machine(name))
             self.start(name)
@@ -127,6 +150,7 @@ class SimulatedCluster:
         self._until(self._all_active, within, "the brokers are not all active")
         self.world.start(self._operator, self._create_topics)
         self._until(self._all_in_sync, within, "the topics are not there, or not all replicas are in sync")
+        self.protections.off = self.shape.protections.off
 
     def partition(self, topic: str, number: int) -> Partition | None:
         """As the active controller has it, committed or about to be."""
@@ -190,18 +214,19 @@ class SimulatedCluster:
                     cluster_id=CLUSTER_ID,
                     broker_session_timeout=shape.session,
                     unclean_leader_election_enable=shape.unclean,
-                    snapshot_every=40,
-                    snapshot_every_lagging=120,
+                    snapshot_every=shape.snapshot_every,
+                    snapshot_every_lagging=3 * shape.snapshot_every,
                 ),
-                shape.protections,
+                self.protections,
             )
             self.controllers[name] = node
+            node.tell(_Committed(self))
             await node.run(controller_handlers(node))
 
         return program
 
-    def _broker(self, name: str) -> Program:
-        shape, node_id = self.shape, int(name[1:])
+    def _broker(self, name: str, node_id: int) -> Program:
+        shape = self.shape
 
         async def program(environment: Environment) -> None:
             settings = BrokerSettings(
@@ -212,6 +237,7 @@ class SimulatedCluster:
                 broker_heartbeat_interval_ms=shape.heartbeat_ms,
                 request_timeout_ms=shape.request_timeout_ms,
                 replica_lag_time_max_ms=shape.replica_lag_ms,
+                replica_fetch_max_bytes=shape.replica_fetch_max_bytes,
                 replica_high_watermark_checkpoint_interval_ms=1_000,
                 min_insync_replicas=shape.min_insync_replicas,
                 log_flush_interval_messages=shape.flush_messages,
@@ -220,8 +246,8 @@ class SimulatedCluster:
                 transaction_state_log_num_partitions=COORDINATED_PARTITIONS,
                 coordinators=CoordinatorSettings(groups=_GROUPS),
             )
-            follow = observe(environment, settings, self._raft, shape.protections)
-            self.brokers[name] = broker = Broker(environment, settings, follow, shape.protections)
+            follow = observe(environment, settings, self._raft, self.protections)
+            self.brokers[name] = broker = Broker(environment, settings, follow, self.protections)
             await broker.run()
 
         return program
@@ -236,6 +262,7 @@ class SimulatedCluster:
             fetch_timeout=500 * MILLISECOND,
             request_timeout=500 * MILLISECOND,
             fetch_max_wait_ms=200,
+            fetch_max_bytes=self.shape.raft_fetch_max_bytes,
         )
 
     async def _create_topics(self, environment: Environment) -> None:
@@ -252,6 +279,29 @@ class SimulatedCluster:
                 continue
             if all(one.error_code in (ErrorCode.none, ErrorCode.topic_already_exists) for one in answer.topics):
                 return
+
+
+def _twin(name: str) -> str:
+    return f"{name}-twin"
+
+
+class _Committed:
+    """What a controller hears of its log (`raft/replica.py`, StateMachine), told to whoever listens at the cluster."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Others have told what it stands for."""
+
+    def apply(self, batch: Batch) -> None:
+        self._cluster.committed(batch)
+
+    def snapshot(self) -> tuple[bytes, ...]:
+        return ()
+
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        """Claims are looked at from outside."""
 
 
 def _creatable(topic: Topic) -> CreatableTopic:

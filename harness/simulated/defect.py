@@ -46,6 +46,7 @@ CUTS: Final = Mix(weights={"cut-from-controllers": 1}, every=SECOND, shortest=3 
 POWER: Final = Mix(weights={"power-loss": 2, "all-power-loss": 2}, every=2 * SECOND)
 COORDINATORS: Final = Mix(weights={"kill": 3, "pause": 1, "isolate": 1}, every=SECOND, longest=3 * SECOND)
 SAFE_TOPIC: Final = Topic(config={"min.insync.replicas": "2"})
+PAIR: Final = Topic(partitions=1, replication=2)
 FRESH: Final = {
     "enabled": ["lost-write", "duplicate", "inconsistent-offset", "nonlinearizable-log", "stale-end-offset"]
 }
@@ -62,11 +63,16 @@ class Defect:
     @property
     def faults(self) -> str:
         """What the plan breaks, in words."""
-        script = self.plan.script
-        return ", ".join(self.plan.mix.weights) if script is None else (script.__doc__ or "").splitlines()[0]
+        plan = self.plan
+        if plan.script is not None:
+            return (plan.script.__doc__ or "").splitlines()[0]
+        members = [f"{kind} of members" for kind in plan.member_mix.weights] if plan.workload == "groups" else []
+        return ", ".join([*plan.mix.weights, *members]) or "none: members come and go"
 
     def planned(self, *, off: bool) -> Plan:
-        protections = Protections(off=[self.protection] if off else [])
+        """What the plan switches off itself is off in both: a second line of defence is shown without the first."""
+        always = self.plan.shape.protections.off
+        protections = Protections(off={*always, self.protection} if off else always)
         return replace(self.plan, name=self.protection.value, shape=replace(self.plan.shape, protections=protections))
 
 
@@ -74,12 +80,13 @@ def log(mix: Mix, topic: Topic = SAFE_TOPIC, *, checks: Mapping[str, object] | N
     return Plan(mix=mix, shape=Shape(topics=(topic,), **shape), checks=dict(checks or {}))  # type: ignore[arg-type]
 
 
-def scripted(script: Script) -> Plan:
-    """Two replicas and one partition; a request may wait long for its answer."""
-    shape = Shape(
-        brokers=2, topics=(Topic(partitions=1, replication=2),), request_timeout_ms=10_000, replica_lag_ms=10_000
-    )
-    return Plan(script=script, shape=shape, duration=25 * SECOND)
+def scripted(
+    script: Script, topic: Topic = PAIR, *, checks: Mapping[str, object] | None = None, **shape: object
+) -> Plan:
+    """By default two replicas and one partition; a request may wait long for its answer."""
+    told: dict[str, object] = {"brokers": 2, "request_timeout_ms": 10_000, "replica_lag_ms": 10_000, **shape}
+    made = Shape(topics=(topic,), **told)  # type: ignore[arg-type]
+    return Plan(script=script, shape=made, duration=15 * SECOND, checks=dict(checks or {}))
 
 
 def transactions(mix: Mix, **shape: object) -> Plan:

@@ -23,6 +23,8 @@ import pyarrow.parquet as pq
 from harness.history.rundir import RunInfo, write_run_info
 from harness.history.tables import TABLES
 from nemesis.fault import FaultRow, FaultStatus
+from nodes.event import Event
+from nodes.metadata_row import MetadataRow
 from workloads.group import GroupPosition, GroupProtocol
 from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
 
@@ -55,6 +57,8 @@ class Rows:
     records: list[Record] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    metadata: list[MetadataRow] = field(default_factory=list)
     _found: list[Found] = field(default_factory=list)
     _processes: Iterator[int] = field(default_factory=itertools.count)
     _sent: dict[int, int] = field(default_factory=dict)  # op of a send -> its place in `records`
@@ -249,6 +253,8 @@ class Rows:
             "records": self.records,
             "bounds": self.bounds,
             "faults": self.faults,
+            "events": self.events,
+            "metadata": self.metadata,
             "positions": sorted(self.positions, key=lambda row: row.op),
         }
         for name, table in TABLES.items():

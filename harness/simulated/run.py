@@ -22,6 +22,7 @@ from harness.simulated.client import Client
 from harness.simulated.cluster import Shape, SimulatedCluster, partitions_of
 from harness.simulated.member import Member, MemberSettings, note_committed
 from harness.simulated.member_faults import MemberFaults, MemberMix
+from harness.simulated.observer import Observer
 from harness.simulated.producer import Producer, ProducerSettings
 from harness.simulated.reader import Reader
 from harness.simulated.recording import Rows
@@ -66,23 +67,28 @@ def simulate(plan: Plan, *, seed: int, out: Path) -> Simulated:
     cluster = SimulatedCluster(seed, plan.shape)
     try:
         rows = Rows(out.name, lambda: cluster.world.loop.now)
+        observer = Observer(cluster, rows)
         cluster.ready()
+        observer.begin()
         end = cluster.world.loop.now + plan.duration
         members = _members(cluster, rows, plan, end)
         clients = [*_start_clients(cluster, rows, plan, end), *_start(cluster, members)]
         member_faults = MemberFaults(cluster.world, members, plan.member_mix, cluster.world.random("member faults"))
         member_faults.plan(end - SECOND)
         faults = Faults(cluster, rows, plan.mix, cluster.world.random("faults"))
+        nemesis = cluster.world.machine("nemesis")
         if plan.script is None:
             faults.plan(end - SECOND)
         else:
-            cluster.world.start(cluster.world.machine("nemesis"), _scripted(cluster, rows, plan.script))
+            cluster.world.start(nemesis, _scripted(cluster, rows, plan.script))
         cluster.world.run_for(plan.duration)
+        cluster.world.kill(nemesis)
         faults.heal()
         rows.faults_end()
         member_faults.heal()
         cluster.world.run_for(_SETTLE, stop=lambda: cluster.healed() and not any(one.runs for one in clients))
         _drain(cluster, rows, plan)
+        observer.end()
         info = RunInfo(run=out.name, seed=seed, system="reference:simulated", spec=_spec(plan), topics=_topics(plan))
         rows.save(out, info)
         failures = [f"{name}: {error!r}" for name, error in cluster.world.failures]

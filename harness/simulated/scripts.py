@@ -1,89 +1,111 @@
-"""Scripted faults of simulated runs, for what chance would take hours to hit: who dies when, and which message is late.
+"""Scripted faults of simulated runs, for what chance would take hours to hit: what one replica has of a log, and the next leader lacks.
 
-A script is a coroutine beside the cluster, on the world's clock. It must not look at the history, and it ends before the run does:
-
-    async def script(on: Stage) -> None:
-        late = on.hold("b1", lambda message: getattr(message, "__api_key__", None) == Api.ALTER_PARTITION)
-        on.kill("b2")
-        await on.until(lambda: "b2" not in on.isr())
-        late.release()
-
-Partition 0 of the first topic is what scripts speak of.
+Scripts of the ISR are in isr_scripts.py, of the quorum in quorum_scripts.py, of broker ids in registration_scripts.py; what a script may do
+is in stage.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from harness.simulated.stage import Missed, Stage
+from harness.simulated.stage import Stage
 from nodes.reference.environment import MILLISECOND, SECOND
-from nodes.reference.server.handlers import Api
 
 
-async def stale_alter_partition(on: Stage) -> None:
-    """KAFKA-14139: the request that adds a follower to the ISR is late, and the follower has lost its disk meanwhile."""
-    leader, follower = await _two(on)
-    late = on.hold(leader, lambda message: _adds(message, int(follower[1:])))
-    on.start(follower)
-    await on.until(lambda: bool(late.caught))
-    on.cut(leader, follower)
-    await _replaced(on, follower)
-    late.release()
-    await on.whether(lambda: follower in on.isr(), within=SECOND // 2)
-    on.kill(leader)
-    await on.wait(4 * SECOND)
+async def truncated_and_elected(on: Stage) -> None:
+    """KIP-101: a follower that has not heard of the newest high watermark hears of a new leader, cannot ask it anything, and leads next."""
+    while True:
+        await _truncated_and_elected(on)
+
+
+async def _truncated_and_elected(on: Stage) -> None:
+    await on.until(on.whole)
+    await on.soon(300 * MILLISECOND, SECOND)
+    first = on.leader() or ""
+    one, other = (name for name in on.replicas() if name != first)
+    await on.until(lambda: _lags(on, first, one) and _lags(on, first, other), look=MILLISECOND)
+    on.cut(one, other)
+    on.kill(first)
+    await on.until(lambda: on.leader() not in (first, None))
+    second = on.leader() or ""
+    last = other if second == one else one
+    await on.until(lambda: on.following(last))  # by its high watermark it has truncated its log now, or has not
+    on.kill(second)
     on.mend()
+    await on.until(lambda: on.leader() == last)
+    await on.soon(200 * MILLISECOND, 600 * MILLISECOND)
+    on.start(first)
+    on.start(second)
+
+
+async def leads_with_an_old_high_watermark(on: Stage) -> None:
+    """KIP-207: a follower that has not heard of the newest high watermark leads, and the other one cannot reach it."""
+    while True:
+        await _leads_with_an_old_high_watermark(on)
+
+
+async def _leads_with_an_old_high_watermark(on: Stage) -> None:
+    await on.until(on.whole)
+    await on.soon(300 * MILLISECOND, SECOND)
+    first = on.leader() or ""
+    one, other = (name for name in on.replicas() if name != first)
+    await on.until(lambda: _lags(on, first, one) and _lags(on, first, other), look=MILLISECOND)
+    on.cut(one, other)
+    on.kill(first)
+    await on.until(lambda: on.leader() not in (first, None))
+    await on.soon(SECOND, 2 * SECOND)
+    on.mend()
+    on.start(first)
+
+
+async def leader_is_cut_from_controllers(on: Stage) -> None:
+    """Again and again: no controller reaches the leader, and clients do."""
+    while True:
+        await _leader_is_cut_from_controllers(on)
+
+
+async def _leader_is_cut_from_controllers(on: Stage) -> None:
+    await on.until(on.whole)
+    await on.soon(300 * MILLISECOND, SECOND)
+    on.cut_off(on.leader() or "", on.controllers)
+    await on.soon(4 * SECOND, 6 * SECOND)
+    on.mend()
+
+
+def _lags(on: Stage, leader: str, follower: str) -> bool:
+    """Has the leader told clients of records that the follower has and does not know to be committed?"""
+    return on.high_watermark(follower) < on.high_watermark(leader) <= on.end(follower)
+
+
+async def half_a_batch(on: Stage) -> None:
+    """KIP-98, Message Format: a follower loses power again and again, until half of a batch counts as a batch there; then it leads."""
+    await on.until(on.whole)
+    leader = on.leader() or ""
+    follower = next(name for name in on.replicas() if name != leader)
+    while not await _loses_power(on, leader, follower, records=on.random.randint(20, 60)):
+        pass
+    on.kill(leader)
+    await on.until(lambda: on.leader() == follower)
+    await on.soon(200 * MILLISECOND, SECOND)
     on.start(leader)
 
 
-async def leaders_die_in_turn(on: Stage) -> None:
-    """Again and again: the leader dies, and the next one as soon as it leads."""
-    while True:
-        await on.until(lambda: len(on.isr()) == len(on.cluster.broker_names))
-        await on.wait(SECOND // 2)
-        dead: list[str] = []
-        for _ in range(2):
-            await on.until(lambda gone=dead: on.leader() not in (*gone, None))  # type: ignore[misc]
-            dead.append(on.leader() or "")
-            await on.wait(5 * MILLISECOND)  # its epoch reaches the last follower
-            on.kill(dead[-1])
-        await on.until(lambda gone=dead: on.leader() not in (*gone, None))  # type: ignore[misc]
-        await on.wait(SECOND // 2)
-        for name in dead:
-            on.start(name)
-
-
-async def _two(on: Stage) -> tuple[str, str]:
-    """The leader, and a follower that is down and out of the ISR."""
-    await on.wait(SECOND)
-    leader = on.leader()
-    if leader is None:
-        raise Missed
-    follower = next(name for name in on.cluster.broker_names if name != leader)
-    on.kill(follower)
-    await on.until(lambda: on.isr() == {leader})
-    await on.wait(SECOND)
-    return leader, follower
-
-
-async def _replaced(on: Stage, follower: str) -> None:
-    """It dies, is fenced, and comes back with an empty disk."""
-    before = on.incarnation(follower)
-    on.kill(follower)
-    await on.until(lambda: on.fenced(follower))
+async def _loses_power(on: Stage, leader: str, follower: str, *, records: int) -> bool:
+    """After so many more records. True: it is in sync again, and has other bytes than its leader."""
+    begin, life = on.end(follower), on.incarnation(follower)
+    await on.until(lambda: on.end(follower) >= begin + records)
+    on.power_loss(follower)
+    on.start(follower)
+    if await on.whether(lambda: on.incarnation(follower) > life and on.whole(), within=2 * SECOND):
+        return _differ(on, leader, follower)
+    on.kill(follower)  # what it has left fits nothing that the leader has
     on.wipe(follower)
     on.start(follower)
-    await on.until(lambda: on.incarnation(follower) > before and not on.fenced(follower))
+    await on.until(on.whole)
+    return False
 
 
-def _adds(message: Any, broker: int) -> bool:
-    return getattr(message, "__api_key__", None) == Api.ALTER_PARTITION and any(
-        broker in (int(getattr(member, "broker_id", member)) for member in _members(partition))
-        for topic in message.topics
-        for partition in topic.partitions
-    )
-
-
-def _members(partition: Any) -> Any:
-    """From version 3 on with epochs (KIP-903)."""
-    return getattr(partition, "new_isr_with_epochs", None) or getattr(partition, "new_isr", ())
+def _differ(on: Stage, one: str, other: str) -> bool:
+    """In what both have."""
+    logs = [on.log(name) for name in (one, other)]
+    end = min(on.end(one), on.end(other))
+    contents = [log.read(0, upper_bound=end, max_bytes=1 << 30) for log in logs if log is not None]
+    return len(set(contents)) > 1

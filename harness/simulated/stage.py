@@ -94,6 +94,12 @@ class Stage:
         role = hosted.partition.leader if hosted else None
         return role is not None and found is not None and role.epoch == found.leader_epoch
 
+    def counts_with(self, name: str) -> set[str]:
+        """Whom this broker, as the leader, waits for before a record is committed."""
+        hosted = self.cluster.brokers[name].replicas.find(self._topic, 0)
+        role = hosted.partition.leader if hosted else None
+        return {f"b{broker}" for broker in role.membership.isr.maximal} if role else set()
+
     def following(self, name: str) -> bool:
         """Does it follow the newest leader, as far as it knows?"""
         found, hosted = self._partition, self.cluster.brokers[name].replicas.find(self._topic, 0)
@@ -148,6 +154,15 @@ class Stage:
             self.rows.fault_ends(self._dead.pop(name))
         self.cluster.start(name)
 
+    def start_twin(self, name: str) -> None:
+        """Another process with this broker's id, on a machine of its own with an empty disk."""
+        self.cluster.start_twin(name)
+
+    def kill_twin(self, name: str) -> None:
+        """A kill of the broker of this id, as those see it who know its address."""
+        self.rows.fault_begins("kill", rule="script", targets=(name,))
+        self.cluster.kill_twin(name)
+
     def wipe(self, name: str) -> None:
         self.cluster.machine(name).disk.wipe()
 
@@ -174,6 +189,14 @@ class Stage:
         return self.cluster.world.network.hold(
             lambda one, other, message: one == source and target in (None, other) and rule(message)
         )
+
+    def hold_any(self, rule: Callable[[str, str, object], bool]) -> Held:
+        """By source, target and message."""
+        return self.cluster.world.network.hold(rule)
+
+    def end_client(self, name: str) -> None:
+        """Its process is gone, and whatever it waited for is unknown for ever."""
+        self.cluster.kill(name)
 
     def _begin(self, fault: str, name: str) -> None:
         if name in self.cluster.nodes and name not in self._dead:

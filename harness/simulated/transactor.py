@@ -36,6 +36,7 @@ from workloads.op import OpKind, Outcome, Phase
 @dataclass(frozen=True, kw_only=True)
 class TransactionSettings:
     patience: int = 15 * SECOND
+    timeout: int = 60 * SECOND  # transaction.timeout.ms
     partitions: int = 2  # of a transaction, at most
     records: int = 3  # for each, at most
     aborts: float = 0.15
@@ -65,7 +66,7 @@ class Transactor:
     async def _next_user(self) -> User | None:
         self._users += 1
         who = f"{self._name}.{self._client.client_id}.{self._users}"
-        user = User(self._client, self._rows, who, self._name, self._settings.patience)
+        user = User(self._client, self._rows, who, self._name, self._settings)
         return user if await user.take_over() else None
 
     async def _transact(self, user: User) -> User | None:
@@ -83,8 +84,8 @@ class Transactor:
 
 
 class User:
-    def __init__(self, client: Client, rows: Rows, who: str, name: str, patience: int) -> None:
-        self._client, self._rows, self._who, self._name, self._patience = client, rows, who, name, patience
+    def __init__(self, client: Client, rows: Rows, who: str, name: str, settings: TransactionSettings) -> None:
+        self._client, self._rows, self._who, self._name, self._settings = client, rows, who, name, settings
         self._writer = Writer()
         self._process = rows.new_process()
         self._in_history: dict[Place, int] = {}  # next sequence
@@ -97,7 +98,7 @@ class User:
         op = self._invoke(OpKind.INIT)
         request = InitProducerIdRequest(
             transactional_id=TransactionalId(self._name),
-            transaction_timeout=milliseconds(60_000),
+            transaction_timeout=milliseconds(self._settings.timeout // MILLISECOND),
             producer_id=ProducerId(i64(-1)),
             producer_epoch=i16(-1),
         )
@@ -172,7 +173,7 @@ class User:
                 GROUP,
                 transactional_commit(who, positions, self._name, self._writer),
                 error_of_topics,
-                patience=self._patience,
+                patience=self._settings.patience,
                 later=LATER - {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available},
                 doubtful=DOUBTFUL | {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available},
             )
@@ -215,11 +216,11 @@ class User:
 
     async def _ask_coordinator(self, request: object, error_of: Any) -> Answer:
         return await ask_coordinator(
-            self._client, self._name, TRANSACTION, request, error_of, patience=self._patience, doubtful=()
+            self._client, self._name, TRANSACTION, request, error_of, patience=self._settings.patience, doubtful=()
         )
 
     async def _ask_leader(self, place: Place, request: ProduceRequest) -> Answer:
-        deadline, unanswered = self._client.now + self._patience, False
+        deadline, unanswered = self._client.now + self._settings.patience, False
         while (leader := await self._client.leader(*place, deadline=deadline)) is not None:
             try:
                 response = await self._client.ask(leader, request, timeout=2 * REQUEST_TIMEOUT)

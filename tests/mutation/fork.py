@@ -54,7 +54,7 @@ def forked(work: Callable[[], str], *, processor: float, wall: float, memory: in
 
 
 def _child(work: Callable[[], str], sender: Connection, processor: float, memory: int | None, log: Path) -> None:
-    os.setsid()
+    os.setpgid(0, 0)  # no session of its own, whose priority would not be that of the command
     gc.freeze()
     limit = int(processor) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))

@@ -18,6 +18,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 
@@ -122,7 +123,12 @@ def changes_something(mutant: Mutant, source: str) -> bool:
         changed = ast.parse(mutant.applied(source))
     except SyntaxError:
         return False
-    return ast.dump(changed) != ast.dump(ast.parse(source))
+    return ast.dump(changed) != _dump(source)
+
+
+@lru_cache(maxsize=64)
+def _dump(source: str) -> str:
+    return ast.dump(ast.parse(source))
 
 
 def _spots(text: bytes, start: int, end: int, new: str, kind: str) -> Iterator[tuple[int, int, str]]:

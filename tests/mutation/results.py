@@ -31,9 +31,10 @@ class Result:
     killed_by: str  # a test, or how it was ended; empty: it survived
     seconds: float  # processor time
     date: str
+    undecided: bool = False  # only its first tests were run, and none of them noticed
 
     @classmethod
-    def of(cls, mutant: Mutant, code: str, killed_by: str, seconds: float) -> Result:
+    def of(cls, mutant: Mutant, code: str, killed_by: str, seconds: float, *, undecided: bool = False) -> Result:
         return cls(
             name=mutant.name,
             module=mutant.module,
@@ -45,10 +46,12 @@ class Result:
             killed_by=killed_by,
             seconds=seconds,
             date=datetime.now(UTC).date().isoformat(),
+            undecided=undecided,
         )
 
     def line_of_text(self) -> str:
-        return f"{self.name} {self.module}:{self.line} {self.old!r} -> {self.new!r}: {self.killed_by or 'SURVIVED'}"
+        what = self.killed_by or ("undecided" if self.undecided else "SURVIVED")
+        return f"{self.name} {self.module}:{self.line} {self.old!r} -> {self.new!r}: {what}"
 
 
 class Results:
@@ -66,10 +69,10 @@ class Results:
         with self.path.open("a") as file:
             file.write(json.dumps(asdict(result)) + "\n")
 
-    def settled(self, mutant: Mutant, code: str, *, again: bool) -> bool:
-        """Nothing is left to try."""
+    def settled(self, mutant: Mutant, code: str, *, again: bool, quick: bool = False) -> bool:
+        """Nothing is left to try; `quick`: but for tests that take long."""
         result = self._all.get(mutant.name)
-        if result is None or result.code != code:
+        if result is None or result.code != code or (result.undecided and not quick):
             return False
         return bool(result.killed_by) or not again or mutant.name in EQUIVALENT
 
@@ -77,7 +80,8 @@ class Results:
         return [one for one in self._all.values() if one.code == self._code(one.module)]
 
     def share(self) -> float:
-        return _share(self.current())[0]
+        """Killed of those that can be: equivalent ones apart."""
+        return _share(_killable(self.current()))[0]
 
     def _code(self, module: str) -> str:
         if module not in self._codes:
@@ -87,7 +91,7 @@ class Results:
 
 
 def _share(results: Iterable[Result]) -> tuple[float, float, float]:
-    """Killed of all, equivalent ones among them, with Wilson's 95 % interval."""
+    """Killed of them, with Wilson's 95 % interval; undecided ones count as alive."""
     killed = [bool(one.killed_by) for one in results]
     n = len(killed)
     if not n:
@@ -98,31 +102,49 @@ def _share(results: Iterable[Result]) -> tuple[float, float, float]:
 
 
 def table(results: Results) -> str:
-    rows = ["| modules | mutants | killed | equivalent | share | 95 % interval | core seconds | last run |"]
-    rows.append("|---|---:|---:|---:|---:|---|---:|---|")
+    rows = [
+        "| modules | mutants | killed | equivalent | undecided | killed of all | of all but equivalent ones | core seconds |"
+    ]
+    rows.append("|---|---:|---:|---:|---:|---|---|---:|")
     found = results.current()
     groups: dict[str, list[Result]] = {}
     for one in found:
         groups.setdefault(_group(one.module), []).append(one)
     for name in (*sorted(groups), "all"):
         ones = found if name == "all" else groups[name]
-        share, low, high = _share(ones)
-        rows.append(
-            f"| {name} | {len(ones)} | {sum(bool(one.killed_by) for one in ones)} | "
-            f"{sum(_equivalent(one) for one in ones)} | {share:.1%} | {low:.1%} to {high:.1%} | "
-            f"{sum(one.seconds for one in ones):,.0f} | {max((one.date for one in ones), default='')} |"
-        )
+        counts = (len(ones), *(sum(map(of, ones)) for of in (_killed, _equivalent, _undecided)))
+        shares = (_told(_share(some)) for some in (ones, _killable(ones)))
+        row = (name, *map(str, counts), *shares, f"{sum(one.seconds for one in ones):,.0f}")
+        rows.append(f"| {' | '.join(row)} |")
     survivors = [one for one in found if not one.killed_by]
     if survivors:
         rows += ["", "Survivors:", ""]
     for one in sorted(survivors, key=lambda one: (one.module, one.line)):
-        why = EQUIVALENT.get(one.name, "**no test notices**")
+        why = EQUIVALENT.get(
+            one.name, "undecided, its first tests do not notice" if one.undecided else "**no test notices**"
+        )
         rows.append(f"- `{one.module}:{one.line}` `{_short(one.old)}` becomes `{_short(one.new)}`: {why}")
     return "\n".join(rows)
 
 
+def _told(share: tuple[float, float, float]) -> str:
+    return "{:.1%} ({:.1%} to {:.1%})".format(*share)
+
+
+def _killed(one: Result) -> bool:
+    return bool(one.killed_by)
+
+
+def _killable(results: Iterable[Result]) -> list[Result]:
+    return [one for one in results if not _equivalent(one)]
+
+
 def _equivalent(one: Result) -> bool:
     return not one.killed_by and one.name in EQUIVALENT
+
+
+def _undecided(one: Result) -> bool:
+    return one.undecided and not _equivalent(one)
 
 
 def _short(text: str) -> str:

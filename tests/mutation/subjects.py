@@ -14,15 +14,15 @@ PURE = tuple(
     f"{_CHECKER}/{folder}/{name}.py"
     for folder, names in {
         "linearizability": (
-            "configurations", "counters", "decide", "encoding", "epochs", "frontier", "kernel", "log", "mutexes",
-            "operations", "pieces", "queues", "sets", "shrink", "states", "zones",
+            "configurations", "counters", "decide", "encoding", "epochs", "frontier", "holes", "kernel", "log",
+            "mutexes", "operations", "pieces", "queues", "sets", "shrink", "states", "zones",
         ),
         "serializability": (
             "consistency", "cycles", "decide", "findings", "graph", "history", "kernels", "lists", "registers",
         ),
         "models": (
-            "bad_history", "counter", "epoch", "jepsen_rules", "jepsen_sets", "kv", "log", "mutex", "objects", "queue",
-            "register", "registry", "rules", "sets", "transactions", "values",
+            "bad_history", "counter", "epoch", "jepsen_orders", "jepsen_rules", "jepsen_sets", "kv", "log", "mutex",
+            "objects", "queue", "register", "registry", "rules", "sets", "transactions", "values",
         ),
     }.items()
     for name in names

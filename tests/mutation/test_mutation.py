@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.code import digest_of
+from tests.mutation import __main__ as command
+from tests.mutation import pure
 from tests.mutation import results as results_module
 from tests.mutation.fork import BROKEN, forked
 from tests.mutation.mutants import Mutant, changes_something, mutants_of
@@ -128,6 +130,30 @@ def test_a_fork_says_what_it_found_or_why_it_ended(tmp_path: Path) -> None:
     assert ended(loops, processor=0.0) == "out of processor time"
 
 
+@pytest.mark.parametrize(
+    ("tried", "quick", "recorded"),
+    [
+        ("a test", True, ("a test", False)),
+        ("a test", False, ("a test", False)),
+        ("", True, ("", True)),
+        ("", False, ("", False)),
+    ],
+)
+def test_a_quick_run_calls_nobody_a_survivor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tried: str, quick: bool, recorded: tuple[str, bool]
+) -> None:
+    module = "harness/checker/models/rules.py"
+    source = (ROOT / module).read_text()
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")  # set by the command, and back as it was in the end
+    monkeypatch.setattr(pure, "prepare", lambda stack, root: None)
+    monkeypatch.setattr(pure, "tried", lambda root, module, text: "" if text == source else tried)
+    monkeypatch.setattr(command, "drawn", lambda *about, **more: mutants_of(module, source, sql=False)[:1])
+    (tmp_path / "trust.md").write_text(f"{BEGIN}\n{END}\n")
+    command.main(["--only", "pure", "--docs", str(tmp_path), *(["--quick", "60"] if quick else [])])
+    (result,) = map(json.loads, (tmp_path / "mutation.jsonl").read_text().splitlines())
+    assert (result["killed_by"], result["undecided"]) == recorded
+
+
 def result(name: str, killed_by: str, code: str) -> Result:
     mutant = Mutant(module="m.py", line=3, kind="comparison", start=0, end=1, old="a < b", new="a <= b", name=name)
     return Result.of(mutant, code, killed_by, 1.5)
@@ -144,9 +170,9 @@ def test_results_hold_while_the_code_does_and_survivors_are_listed(
         found.add(result(name, killed_by, of))
     again = Results(tmp_path / "mutation.jsonl", tmp_path)
     assert [one.name for one in again.current()] == ["dead", "live", "same"]
-    assert again.share() == pytest.approx(1 / 3)
+    assert again.share() == pytest.approx(1 / 2)
     text = table(again)
-    assert "| all | 3 | 1 | 1 | 33.3% | 6.1% to 79.2% |" in text
+    assert "| all | 3 | 1 | 1 | 0 | 33.3% (6.1% to 79.2%) | 50.0% (9.5% to 90.5%) |" in text
     assert "- `m.py:3` `a < b` becomes `a <= b`: **no test notices**" in text
     assert "both are never equal" in text
     (tmp_path / "trust.md").write_text(f"before\n{BEGIN}\n{END}\nafter\n")
@@ -162,6 +188,9 @@ def test_survivors_are_tried_again_on_request_and_what_others_changed_always() -
         found._all[mutant.name] = Result.of(mutant, "code", killed_by, 1.0)
         assert found.settled(mutant, "code", again=again) is settled
         assert not found.settled(mutant, "other", again=again)
+    found._all[mutant.name] = Result.of(mutant, "code", "", 1.0, undecided=True)
+    assert found.settled(mutant, "code", again=False, quick=True)
+    assert not found.settled(mutant, "code", again=False, quick=False)
 
 
 def test_what_is_in_the_documents_is_readable() -> None:

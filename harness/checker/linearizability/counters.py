@@ -108,10 +108,10 @@ def sequencer(operations: Operations, initial: int = 0) -> Answer | Refused:
         x, y = rows[found.x[0]], rows[found.y[0]]
         sentence = f"operation #{x} was invoked after operation #{y} had completed, but got what came before"
         return illegal(SEQUENCER, sentence, x, y)
-    return _holes(operations, rows, slot, value[order])
+    return _holes(operations, initial, rows, slot, value[order])
 
 
-def _holes(operations: Operations, rows: Int64s, slot: Int64s, taken: Int64s) -> Answer:
+def _holes(operations: Operations, initial: int, rows: Int64s, slot: Int64s, taken: Int64s) -> Answer:
     end = int((slot.max() + 1) // 2) if len(slot) else 0
     lost = np.flatnonzero(~operations.certain & (operations.kind == FETCH_ADD))
     lost = lost[np.argsort(operations.invoked[lost], kind="stable")]
@@ -126,7 +126,7 @@ def _holes(operations: Operations, rows: Int64s, slot: Int64s, taken: Int64s) ->
     late = np.flatnonzero(operations.invoked[lost[: len(holes)]] > due)
     if not len(late):
         return legal(SEQUENCER)
-    hole = int(holes[late[0]])
+    hole = int(holes[late[0]]) + initial
     after = rows[np.argsort(operations.completed[rows], kind="stable")]
     after = after[operations.result[after] - (operations.kind[after] == READ) >= hole]
     sentence = (

@@ -49,7 +49,7 @@ def fifo_queue(operations: Operations, initial: int = NIL) -> Answer | Refused:
     values, place = np.unique(operations.argument[enqueues], return_inverse=True)
     if len(values) < len(enqueues):
         return Refused(ENGINE, "every value is enqueued once")
-    enqueue = np.full(len(values) + 1, -1, np.int64)
+    enqueue = np.empty(len(values), np.int64)
     enqueue[place] = enqueues
     where = np.searchsorted(values, operations.result[dequeues])
     strange = np.append(values, UNSEEN)[where] != operations.result[dequeues]
@@ -68,8 +68,8 @@ def fifo_queue(operations: Operations, initial: int = NIL) -> Answer | Refused:
     if len(early):
         pair = int(enqueue[where[early[0]]]), int(dequeues[early[0]])
         return illegal(ENGINE, f"dequeue #{pair[1]} had completed before enqueue #{pair[0]} was invoked", *pair)
-    found = _overtaken(operations, enqueue[:-1], dequeue)
-    return found if found.verdict == "illegal" else _never_empty(operations, enqueue[:-1], dequeue)
+    found = _overtaken(operations, enqueue, dequeue)
+    return found if found.verdict == "illegal" else _never_empty(operations, enqueue, dequeue)
 
 
 def _overtaken(operations: Operations, enqueue: Int64s, dequeue: Int64s) -> Answer:

@@ -185,12 +185,10 @@ class _Search:
                 found.steps = steps
 
     def _steps(self, edges: Sequence[int]) -> list[Step]:
-        """Barriers taken out: a path through them is one dependency."""
+        """Of a cycle that begins at a transaction. Barriers taken out: a path through them is one dependency."""
         graph = self._graph
-        rows = [int(self._edges[edge]) for edge in edges]
-        begin = next(i for i, row in enumerate(rows) if graph.source[row] < graph.transactions)
         steps: list[Step] = []
-        for row in rows[begin:] + rows[:begin]:
+        for row in (int(self._edges[edge]) for edge in edges):
             target = int(graph.target[row])
             if graph.kind[row] == FREE:
                 steps[-1] = steps[-1]._replace(target=target)

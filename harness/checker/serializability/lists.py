@@ -129,8 +129,7 @@ class Lists:
                     self.findings.add("future-read", [row], sentence)
                 known[number] += (element,)
         for number, elements in own.items():
-            if len(elements) > 1:
-                keys[number].intermediate.update(elements[:-1])
+            keys[number].intermediate.update(elements[:-1])
         if own:
             reads.before_append.extend(i for i in range(first_read, len(reads.row)) if reads.key[i] in own)
 
@@ -374,8 +373,8 @@ class Lists:
 
 
 def _agreement(one: tuple[Any, ...], two: tuple[Any, ...]) -> int:
-    """Length of the common beginning."""
-    return next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+    """Length of the common beginning of two of which none begins the other."""
+    return next(i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b)
 
 
 def _unknown(writers: Int64s) -> int:

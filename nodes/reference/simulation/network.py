@@ -58,6 +58,11 @@ class Held:
             )
         self._arrivals.clear()
 
+    def drop(self) -> None:
+        """What was held never arrives, and nothing more is held."""
+        self._network.forget(self)
+        self._arrivals.clear()
+
 
 class SimulatedNetwork:
     def __init__(self, loop: SimulatedLoop, random: Random, delivered: Delivered | None = None) -> None:
@@ -82,6 +87,11 @@ class SimulatedNetwork:
     def heal(self) -> None:
         self._cuts.clear()
 
+    def release(self) -> None:
+        """Nothing is held any more."""
+        for held in tuple(self._held):
+            held.release()
+
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cuts
 
@@ -92,7 +102,8 @@ class SimulatedNetwork:
         return held
 
     def forget(self, held: Held) -> None:
-        self._held.remove(held)
+        if held in self._held:
+            self._held.remove(held)
 
     def carry(
         self, source: str, target: str, process: Process, message: object, arrive: Callable[[], None], after: int = 0

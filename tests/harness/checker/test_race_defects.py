@@ -197,6 +197,16 @@ def a_bound_of_the_spec(run: str) -> Story:
     return claimed(run, ("c1", 4, 100, 16_000), ("c2", 7, 10_000, 60_000), checks={"two_controllers_bound": 10})
 
 
+@defect(two_active_controllers=1)
+def two_controllers_of_one_epoch(run: str) -> Story:
+    return claimed(run, ("c1", 4, 100, 900), ("c2", 4, 5_000, 5_200))
+
+
+@fine
+def one_controller_claims_its_epoch_again(run: str) -> Story:
+    return claimed(run, ("c1", 4, 100, 900), ("c1", 4, 5_000, 60_000))
+
+
 # --- replicas
 
 

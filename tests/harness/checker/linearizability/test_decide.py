@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.checker.linearizability.decide import EXACT, decide, decide_all
-from harness.checker.linearizability.frontier import Budget
-from harness.checker.linearizability.operations import BadOperations, Operations
+from harness.checker.linearizability.frontier import Budget, search
+from harness.checker.linearizability.operations import NIL, UNSEEN, BadOperations, Operations
 from tests.harness.checker.linearizability.brute_force import Op
 from tests.strategies import encode
 
@@ -58,6 +60,70 @@ def test_all_objects_are_decided_if_all_are_asked_for() -> None:
         1: "legal",
         2: "illegal",
     }
+
+
+def test_all_that_are_searched_are_decided_if_all_are_asked_for() -> None:
+    decisions = decide_all("kv", [STALE_REPEATED, STALE_REPEATED], find_all=True)
+    assert [decisions.of[index].answer.verdict for index in (0, 1)] == ["illegal", "illegal"]
+
+
+def in_turn(*steps: tuple[Any, ...]) -> list[Op]:
+    """(kind, argument, expected, result)"""
+    return [Op(*step, invoked=2 * place, completed=2 * place + 1) for place, step in enumerate(steps)]
+
+
+WROTE = ("write", 1)
+
+
+@pytest.mark.parametrize(
+    ("initial", "before", "lawful", "not_so"),
+    [
+        (NIL, [WROTE], ("read", None, None, 1), ("read", None, None, 2)),
+        (NIL, [WROTE], ("cas", 2, 1), ("cas", 2, 3)),
+        (NIL, [WROTE, ("cas", 2, 1)], ("read", None, None, 2), ("read", None, None, 1)),
+        (NIL, [WROTE], ("failed-cas", 2, 3), ("failed-cas", 2, 1)),
+        (NIL, [("acquire", 1), ("release", 1)], ("acquire", 2), ("release", 1)),
+        (NIL, [("acquire", 1)], ("release", 1), ("acquire", 1)),
+        (0, [("add", 2), ("add", 3)], ("read", None, None, 5), ("read", None, None, 6)),
+        (0, [("fetch-and-add", 2, None, 0)], ("fetch-and-add", 3, None, 2), ("fetch-and-add", 3, None, 0)),
+        (NIL, [("insert", 1), ("remove", 2)], ("contains", 1, None, True), ("contains", 2, None, True)),
+        (NIL, [("insert", 2), ("insert", 1), ("insert", 1)], *(("read", None, None, frozenset(s)) for s in ({1, 2}, {1}))),
+        (NIL, [("insert", 1), ("insert", 2), ("remove", 1)], *(("read", None, None, frozenset(s)) for s in ({2}, {1, 2}))),
+        (NIL, [], ("empty",), ("dequeue", None, None, 0)),
+        (NIL, [("enqueue", 0), ("enqueue", 1)], ("dequeue", None, None, 0), ("dequeue", None, None, 1)),
+        (NIL, [("enqueue", 0), ("enqueue", 1), ("dequeue", None, None, "unseen")], ("dequeue", None, None, 1), ("empty",)),
+        (NIL, [("append", "a"), ("append", "b")], ("read", None, None, "ab"), ("read", None, None, "ba")),
+    ],
+)  # fmt: skip
+def test_what_each_kind_of_operation_does(
+    initial: int, before: list[tuple[Any, ...]], lawful: tuple[Any, ...], not_so: tuple[Any, ...]
+) -> None:
+    assert search(encode(in_turn(*before, lawful)), initial).verdict == "legal"
+    assert search(encode(in_turn(*before, not_so)), initial).verdict == "illegal"
+
+
+def test_a_set_that_was_only_found_empty_is_legal() -> None:
+    nothing = Op("read", result=frozenset(), invoked=0, completed=1)
+    unchanged = Op("remove", 1, invoked=2, completed=3)
+    for ops in ([nothing], [nothing, unchanged]):
+        assert search(encode(ops)).verdict == "legal"
+
+
+def test_a_set_may_begin_with_a_list() -> None:
+    found = encode([Op("read", result=frozenset({1, 2}), invoked=0, completed=1)])
+    assert search(found, 0).verdict == "legal"
+    assert search(found).verdict == "illegal"
+
+
+def test_the_last_state_of_a_text_is_told_in_order() -> None:
+    appends = [Op("append", text, invoked=2 * place, completed=2 * place + 1) for place, text in enumerate("ab")]
+    found = search(encode([*appends, Op("read", result="b", invoked=4, completed=5)]))
+    assert found.evidence is not None
+    assert [one.state for one in found.evidence.configurations] == [UNSEEN]
+    both = [Op("read", result="ab", invoked=4, completed=5), Op("read", result="b", invoked=6, completed=7)]
+    found = search(encode([*appends, *both]))
+    assert found.evidence is not None
+    assert [one.state for one in found.evidence.configurations] == [[ord("a"), ord("b")]]
 
 
 def test_one_object_without_an_answer_leaves_all_without_one() -> None:

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.checker.linearizability.decide import decide
+from harness.checker.linearizability.operations import NIL, Answer
+from harness.checker.linearizability.queues import fifo_queue
 from tests.harness.checker.linearizability.brute_force import Op, linearizable
 from tests.strategies import OBJECTS, encode, histories, initial_code
 
@@ -122,6 +124,56 @@ def test_a_defect_is_named(name: str, row: int, change: dict[str, Any], told: st
     assert answer.evidence is not None
     assert any(part in answer.evidence.sentence for part in told.split("|")), answer.evidence.sentence
     assert not linearizable([ops[blamed] for blamed in answer.evidence.operations], OBJECTS[name].initial)
+
+
+def blamed(model: str, ops: list[Op], initial: int = NIL) -> tuple[tuple[int, ...], str]:
+    evidence = decide(model, encode(ops), initial).answer.evidence
+    assert evidence is not None
+    return evidence.operations, evidence.sentence
+
+
+def test_counters_that_begin_with_something_are_told_in_their_own_numbers() -> None:
+    reads = [op("read", sees=7, at=(0, 1)), op("read", sees=6, at=(0, 1))]
+    assert blamed("counter", reads, 7)[0] == (1,)
+    late = Op("fetch-and-add", 1, None, "unseen", 6, None, certain=False)
+    rows, sentence = blamed("counter", [late, op("read", sees=7, at=(0, 1)), op("read", sees=8, at=(2, 5))], 7)
+    assert rows[0] == 2
+    assert sentence.startswith("value 7 was passed when operation #2 completed")
+
+
+def test_a_value_that_left_in_the_moment_when_a_dequeue_found_nothing_does_not_contradict_it() -> None:
+    ops = [
+        op("enqueue", 1, at=(0, 1)),
+        op("dequeue", sees=1, at=(6, 7)),
+        op("enqueue", 2, at=(3, 4)),
+        op("dequeue", sees=2, at=(9, 10)),
+        op("empty", at=(2, 6)),
+    ]
+    answer = fifo_queue(encode(ops))
+    assert isinstance(answer, Answer)
+    assert answer.evidence is not None
+    assert sorted(answer.evidence.operations) == [0, 1, 2, 3, 4]
+    assert decide("queue", encode([ops[0], ops[1], ops[4]])).answer.verdict == "legal"
+
+
+def test_all_ends_of_two_chains_that_exclude_each_other_are_blamed() -> None:
+    """Only the compare-and-set says that 1 was written before 9 was read for the last time."""
+    ops = [
+        op("cas", 2, expects=1, at=(0, 4)),
+        op("write", 1, at=(3, 20)),
+        op("write", 9, at=(0, 1)),
+        op("read", sees=9, at=(11, 12)),
+    ]
+    assert sorted(blamed("cas-register", ops)[0]) == [0, 1, 2, 3]
+
+
+def test_values_may_be_far_from_each_other() -> None:
+    far = 10**15
+    ops = [op("write", 1, at=(0, 1)), op("write", far, at=(2, 3)), op("read", sees=far, at=(4, 5))]
+    assert decide("kv", encode(ops)).answer.verdict == "legal"
+    assert blamed("kv", [*ops[:2], op("read", sees=1, at=(4, 5))])[1].startswith(
+        "what write #0 began and what write #1"
+    )
 
 
 @given(st.sampled_from(sorted(OBJECTS)).flatmap(lambda name: st.tuples(st.just(name), histories(name))))

@@ -68,6 +68,7 @@ CASES = [
     ("total-queue", [*QUEUE[:3], "0 info drain nil"], "unknown", []),
     ("total-queue", [QUEUE[0], "0 fail enqueue 1", *QUEUE[2:3], "0 ok drain []"], "valid", []),
     ("total-queue", [*QUEUE[:2], "0 invoke dequeue nil", "0 ok dequeue 1"], "valid", []),
+    ("total-queue", [*QUEUE, "1 invoke dequeue nil", "1 info dequeue nil"], "valid", []),
     ("unique-ids", ["0 invoke generate nil", "0 ok generate 7", "1 invoke generate nil", "1 ok generate 8"], "valid", []),
     ("unique-ids", ["0 invoke generate nil", "0 ok generate 7", "1 invoke generate nil", "1 ok generate 7"],
      "invalid", ["duplicate"]),
@@ -85,6 +86,7 @@ CASES = [
     ("bank", [*BANK[:5], "1 ok read {0 4, 2 6}"], "invalid", ["unexpected-key"]),
     ("bank", [*BANK[:5], "1 ok read [[:r 0 4] [:r 1 6]]"], "valid", []),
     ("bank", [*BANK[:5], '1 ok read {0 4, 1 "6"}'], "unknown", ["bad-history"]),
+    ("bank", ["0 invoke read nil", "0 ok read {0 10, 1 nil}", *BANK], "invalid", ["nil-balance"]),
     ("bank", BANK[2:4], "unknown", []),
     ("long-fork", [*FORK, "0 ok read [[:r 1 1] [:r 0 1]]"], "valid", []),
     ("long-fork", [*FORK, "0 ok read [[:r 1 1] [:r 0 nil]]"], "invalid", ["long-fork"]),
@@ -142,6 +144,34 @@ def test_keys_are_judged_one_by_one_and_counted_together(tmp_path: Path) -> None
     lines += [line.replace("[8 ", "[9 ") for line in lines]
     answer = judged(tmp_path / "history.edn", ops(*lines), model="set-full")
     assert [(one["type"], one["count"]) for one in answer["anomalies"]] == [("lost", 2)]
+
+
+def test_of_reads_that_are_as_wrong_as_each_other_the_first_is_told() -> None:
+    history: list[Entry] = [(0, "invoke", "add", 1), (0, "ok", "add", 1)]
+    for found in (2, 4, -2):
+        history += [(0, "invoke", "read", None), (0, "ok", "read", found)]
+    assert [one.ops for one in judge("counter-bounds", history).found] == [(4,)]
+
+
+def test_of_wrong_totals_the_worst_is_told() -> None:
+    history: list[Entry] = []
+    for found in (10, 9, 3):
+        history += [(0, "invoke", "read", None), (0, "ok", "read", {0: found})]
+    (told,) = judge("bank", history).found
+    assert (told.count, told.sentence) == (2, "read 4 adds up to 3 instead of 10")
+
+
+def test_of_an_element_that_is_there_twice_others_are_not_accused(tmp_path: Path) -> None:
+    lines = [f"0 {kind} add {element}" for element in (1, 2) for kind in ("invoke", "ok")]
+    answer = judged(tmp_path / "history", ops(*lines, "0 invoke read nil", "0 ok read [1 2 2]"), model="set-full")
+    assert [(one["count"], one["sentence"]) for one in answer["anomalies"]] == [(1, "read 4 has 2 2 times")]
+
+
+def test_a_fork_names_what_each_saw(tmp_path: Path) -> None:
+    answer = judged(tmp_path / "history", ops(*FORK, "0 ok read [[:r 1 1] [:r 0 nil]]"), model="long-fork")
+    assert (
+        "read 0 saw the write of key 0 but not of 1, read 2 the other way round" in answer["anomalies"][0]["sentence"]
+    )
 
 
 def _random_set(rng: random.Random) -> list[Entry]:

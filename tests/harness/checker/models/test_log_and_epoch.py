@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from harness.checker.models.log import LOG
+from harness.history.formats.event import event_of
+from harness.history.formats.pairing import pair
 from tests.harness.checker.models.judging import judged, ops, types
 
 APPENDED = ("0 invoke append :a", "0 ok append [0 :a]", "0 invoke append :b", "0 ok append [2 :b]")
@@ -53,6 +56,22 @@ def test_what_is_wrong_with_a_log_is_named(file: Path, lines: tuple[str, ...], w
     assert all(anomaly["ops"] for anomaly in answer["anomalies"])
 
 
+def test_a_value_that_was_tried_again_and_failed_has_been_appended_all_the_same(file: Path) -> None:
+    again = ("1 invoke append :a", "1 fail append :a", "2 invoke read nil", "2 ok read [[0 :a]]")
+    assert judge(file, *APPENDED, *again)["verdict"] == "valid"
+
+
+def test_a_read_that_goes_backwards_twice_is_one_anomaly(file: Path) -> None:
+    answer = judge(file, *APPENDED, "1 invoke read nil", "1 ok read [[2 :b] [0 :a] [2 :b] [0 :a]]")
+    assert [(one["type"], one["count"]) for one in answer["anomalies"]] == [("nonmonotonic-poll", 1)]
+
+
+def test_appends_that_are_answered_by_text_are_not_those_of_a_log() -> None:
+    event = {"process": 0, "f": "append", "value": "ab"}
+    events = [event_of({**event, "type": kind}, index) for index, kind in enumerate(("invoke", "ok"))]
+    assert not LOG.fits(pair(events))
+
+
 def test_a_record_that_was_read_before_its_append_was_invoked(file: Path) -> None:
     answer = judge(file, "1 invoke read nil", "1 ok read [[0 :a]]", *APPENDED)
     assert types(answer) == ["nonlinearizable-log"]
@@ -88,7 +107,7 @@ def test_in_a_log_without_gaps_every_offset_is_somebodys(
         assert wanted in answer["anomalies"][0]["sentence"]
 
 
-@pytest.mark.parametrize("offset", ["-1", "9223372036854775808", "1.5", ":x"])
+@pytest.mark.parametrize("offset", ["-1", "2305843009213693952", "9223372036854775808", "1.5", ":x"])
 def test_what_is_no_offset_is_a_bad_history(file: Path, offset: str) -> None:
     answer = judge(file, *APPENDED, "1 invoke append :c", f"1 ok append [{offset} :c]", model="log")
     assert (answer["verdict"], types(answer)) == ("unknown", ["bad-history"])
@@ -137,3 +156,19 @@ def test_leaders_have_names_too(file: Path) -> None:
     lines = ('0 invoke elect [3 "b1"]', '0 ok elect [3 "b1"]', '0 invoke elect [3 "b2"]', '0 ok elect [3 "b2"]')
     answer = judge(file, *lines)
     assert answer["anomalies"][0]["sentence"] == "epoch 3 has two leaders, b1 and b2"
+
+
+def test_two_leaders_are_told_though_an_earlier_epoch_had_one_of_them(file: Path) -> None:
+    elected = ("[1 7]", "[2 3]", "[2 7]")
+    answer = judge(file, *(f"0 {kind} elect {value}" for value in elected for kind in ("invoke", "ok")))
+    assert answer["anomalies"][0]["sentence"] == "epoch 2 has two leaders, 3 and 7"
+
+
+def test_an_election_that_failed_tells_nothing(file: Path) -> None:
+    assert judge(file, *ELECTED, "2 invoke elect 4", "2 fail elect 4| :error [:fenced 5]")["verdict"] == "valid"
+
+
+@pytest.mark.parametrize("epoch", ["-1", "2305843009213693952", "1.5"])
+def test_what_is_no_epoch_is_a_bad_history(file: Path, epoch: str) -> None:
+    answer = judge(file, *ELECTED, f"2 invoke elect {epoch}", f"2 ok elect {epoch}")
+    assert (answer["verdict"], types(answer)) == ("unknown", ["bad-history"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.checker.models import objects
+from harness.checker.models.values import shown
 from tests.harness.checker.models.judging import judged, ops, types
 
 
@@ -51,8 +52,19 @@ def test_a_register_begins_with_nil_unless_told_otherwise(
         ("kv", ('0 invoke append "b"', '0 ok append "b"', "0 invoke get nil", '0 ok get "ab"'), '"a"', "valid"),
         ("kv", ("0 invoke get nil", '0 ok get ""'), None, "valid"),
         ("kv", ("0 invoke get nil", "0 ok get nil"), None, "valid"),
+        ("kv", ("0 invoke get nil", '0 ok get "a"'), None, "invalid"),
+        ("kv", ("0 invoke put 1", "0 ok put 1", "0 invoke get nil", "0 ok get 1"), None, "valid"),
         ("counter", ("0 invoke read nil", "0 ok read 7"), ":x", "unknown"),
         ("mutex", ("0 invoke acquire nil", "0 ok acquire nil"), "1", "unknown"),
+        ("counter", ("0 invoke read nil", f"0 ok read {2**62 - 1}"), f"{2**62 - 1}", "valid"),
+        ("counter", ("0 invoke read nil", "0 ok read nil"), f"{2**62}", "unknown"),
+        (
+            "counter",
+            ("0 invoke increment nil", "0 ok increment nil", "0 invoke read nil", "0 ok read nil"),
+            None,
+            "valid",
+        ),
+        ("counter", ("0 invoke fetch-and-increment nil", "0 ok fetch-and-increment nil"), None, "valid"),
     ],
 )
 def test_other_objects_begin_empty(
@@ -142,3 +154,55 @@ def test_out_of_budget_is_unknown_with_what_was_spent(file: Path, monkeypatch: p
     assert (answer["verdict"], answer["anomalies"]) == ("unknown", [])
     assert "steps" in answer["reason"]
     assert "zones needs" in answer["reason"]
+
+
+def test_amounts_that_could_overflow_in_their_sum_are_refused(file: Path) -> None:
+    adds = [f"{process} {kind} add {2**61}" for process in (0, 1) for kind in ("invoke", "ok")]
+    assert judge(file, *adds[:2], "2 invoke read nil", f"2 ok read {2**61}", model="counter")["verdict"] == "valid"
+    answer = judge(file, *adds, model="counter")
+    assert (answer["verdict"], types(answer)) == ("unknown", ["bad-history"])
+    assert "2^62" in answer["reason"]
+
+
+def test_the_engine_that_is_named_is_the_one_that_found_it(file: Path) -> None:
+    lawful = ("0 invoke write [1 5]", "0 ok write [1 5]")
+    twice = ("0 invoke write [2 7]", "0 ok write [2 7]") * 2
+    wrong = ("1 invoke read [2 nil]", "1 ok read [2 7]", "1 invoke read [2 nil]", "1 ok read [2 8]")
+    assert judge(file, *lawful, *twice, *wrong[:2], model="register")["engine"] == "frontier+zones"
+    assert judge(file, *lawful, *twice, *wrong, model="register")["engine"] == "frontier"
+
+
+def test_an_illegal_key_is_found_behind_legal_ones_that_another_engine_decides(file: Path) -> None:
+    lawful = ("0 invoke put 5| :key 1", "0 ok put 5| :key 1")
+    append = ('0 invoke append "b"| :key 2', '0 ok append "b"| :key 2')
+    answer = judge(file, *lawful, *append, "0 invoke get nil| :key 2", '0 ok get "a"| :key 2', model="kv")
+    assert (answer["verdict"], answer["engine"]) == ("invalid", "frontier")
+
+
+def test_of_keys_out_of_budget_the_costliest_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_STEPS", 3)
+    lines = []
+    for key, count in ((1, 6), (2, 60), (3, 6)):
+        for kind in ("invoke", "ok"):
+            lines += [f"{100 * key + n} {kind} write {n % 2}| :key {key}" for n in range(count)]
+        lines += [f"9 {kind} read 5| :key {key}" for _ in range(2) for kind in ("invoke", "ok")]
+    answer = judge(file, *lines, model="register")
+    assert answer["verdict"] == "unknown"
+    assert "62 ops of key 2" in answer["reason"]
+    assert answer["reason"].endswith("; 2 more such keys")
+
+
+def test_a_compare_and_set_needs_two_values(file: Path) -> None:
+    answer = judge(file, "0 invoke cas 5", "0 ok cas 5", model="cas-register")
+    assert (answer["verdict"], types(answer)) == ("unknown", ["bad-history"])
+
+
+def test_nil_is_an_element_as_any_other(file: Path) -> None:
+    lines = [f"0 {kind} {what}" for what in ("add 5", "add nil", "remove 7") for kind in ("invoke", "ok")]
+    answer = judge(file, *lines, "0 invoke read nil", "0 ok read #{5 nil}", model="set")
+    assert (answer["verdict"], answer["engine"]) == ("valid", "frontier")
+
+
+def test_values_are_shown_up_to_a_length() -> None:
+    assert shown("x" * 60) == "x" * 60
+    assert shown("x" * 61) == "x" * 57 + "..."

@@ -58,8 +58,9 @@ def test_values_that_are_not_unique_prove_nothing_valid_but_violations_stay() ->
 
 
 def test_a_value_of_a_failed_transaction_may_be_tried_again() -> None:
-    assert _judged(LIST_APPEND, together("!ax1", "ax1", "rx1")).found == ()
-    assert _judged(RW_REGISTER, together("!wx1", "wx1", "rx1")).found == ()
+    for again in (("!ax1", "ax1", "rx1"), ("ax1", "!ax1", "rx1")):
+        assert _judged(LIST_APPEND, together(*again)).found == ()
+        assert _judged(RW_REGISTER, together(*(one.replace("a", "w") for one in again))).found == ()
 
 
 def test_an_initial_value_of_registers() -> None:
@@ -76,6 +77,8 @@ def test_an_initial_value_of_registers() -> None:
         ((("cas", "x", 1),), "[cas x 1] is neither [r key value] nor [append key value]"),
         ((("append", "x"),), "[append x] is neither"),
         (("append",), "append is neither"),
+        (((),), "[] is neither"),
+        (None, "a transaction is a list of micro-operations"),
         ((("r", "x", 1),), "read 1 from x: that is no list"),
         ((("append", "x", {}),), "unhashable"),
     ],
@@ -88,6 +91,12 @@ def test_what_is_no_transaction_is_a_bad_history(micros: Any, words: str) -> Non
     (found,) = judgement.found
     assert (found.type, found.ops) == ("bad-history", (5,))
     assert words in found.sentence
+
+
+def test_what_was_asked_for_in_vain_has_to_be_a_transaction_too() -> None:
+    lost = operation(5, (), at=(0, None), outcome=Outcome.INFO)._replace(value=7, result=None)
+    (found,) = _judged(LIST_APPEND, Paired(operations=[*together("ax1").operations, lost])).found
+    assert (found.type, found.ops) == ("bad-history", (5,))
 
 
 def test_an_answer_that_cannot_be_compared_is_a_bad_history() -> None:

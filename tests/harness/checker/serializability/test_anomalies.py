@@ -18,6 +18,12 @@ def _with_reader(history: Paired) -> Paired:
     return Paired(operations=[*history.operations, reader])
 
 
+def _behind_another(history: Paired) -> Paired:
+    """Another process, which comes first, and does nothing but write another register."""
+    other = together("wa1").operations[0]._replace(process=7)
+    return Paired(operations=[other, *(one._replace(index=one.index + 1) for one in history.operations)])
+
+
 LISTS = {
     "G0": (
         together("ax1 ay1", "ax2 ay2", "rx12 ry21"),
@@ -91,6 +97,10 @@ LISTS = {
         together("!ax1", "ax2", "rx12"),
         together("!ax1", "ax2", "rx2"),
     ),
+    "G1a, phantom-value": (
+        together("!ax1", "rx819", "ay1"),
+        together("!ax1", "rx", "ay1"),
+    ),
     "G2-item, lost-update": (
         together("rx ax1", "rx ax2"),
         together("ax1", "rx ax2"),
@@ -144,6 +154,14 @@ REGISTERS = {
     "G1c-realtime": (
         in_turn("rx1", "wx1"),
         in_turn("wx1", "rx1"),
+    ),
+    "G-single-item-process ": (
+        _behind_another(one_process("wx1", "wx2", "rx1")),
+        _behind_another(one_process("wx1", "wx2", "rx2")),
+    ),
+    "G-single-item-realtime ": (
+        in_turn("wx1 wy1", "ry1 wy2", "ry2 wy3", "ry1"),
+        in_turn("wx1 wy1", "ry1 wy2", "ry2 wy3", "ry3"),
     ),
     "G-single-item-realtime": (
         in_turn("wx1", "wx2", "rx1"),
@@ -261,3 +279,16 @@ def test_many_that_appended_unread_and_read_before_are_linear() -> None:
 def test_many_that_read_one_version_and_then_wrote_are_linear() -> None:
     judgement = model_of("w").judge(together("wx0", *[f"rx0 wx{i}" for i in range(1, 60)]), Question())
     assert {one.type: one.count for one in judgement.found} == {"lost-update": 1, "G2-item": 1}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("texts", "name", "length"),
+    [
+        (("aa1 rc3", "ab2 ra1 rc3", "ac3 rb2"), "G1c", 2),
+        (("ax1 ab2", "rb2 ac3", "rx ry rc3 rf6", "ay1 ad4", "rd4 ae5", "re5 af6"), "G-single-item", 3),
+    ],
+)
+def test_the_shortest_cycle_is_told(texts: tuple[str, ...], name: str, length: int, turned: bool) -> None:
+    (found,) = model_of("append").judge(together(*(texts[::-1] if turned else texts)), Question()).found
+    assert (found.type, len(found.ops)) == (name, length)

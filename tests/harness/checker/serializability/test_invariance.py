@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.checker.models.model import Question
+from harness.checker.serializability import registers
 from harness.history.formats.pairing import Operation, Paired
 from tests.harness.checker.serializability.agreement import model_of, types
 from tests.harness.checker.serializability.worlds import operation, play
@@ -75,6 +76,13 @@ def test_two_histories_side_by_side_are_as_bad_as_both(write: str, data: st.Data
     assert types(model_of(write).judge(together, question)) >= {
         name for name in types(model_of(write).judge(one, question)) if not name.endswith(("-process", "-realtime"))
     }
+
+
+def test_readers_of_a_register_through_barriers_or_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    histories = [play(random.Random(seed), "w", "chaos", keys=2, transactions=10) for seed in range(40)]
+    before = [_found("w", history) for history in histories]
+    monkeypatch.setattr(registers, "_FEW", 0)
+    assert [_found("w", history) for history in histories] == before
 
 
 def test_the_worlds_differ() -> None:

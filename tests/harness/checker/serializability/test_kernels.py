@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+from harness.checker.serializability.graph import RW, Edges
 from harness.checker.serializability.kernels import (
     BATCH,
     components,
@@ -101,6 +102,24 @@ def test_returns_of_many_pairs_in_few_sweeps(seed: int) -> None:
         asked = unreached + ([extra] if extra else [])
         begins, ends = (np.array([pair[end] for pair in asked], np.int32) for end in (0, 1))
         assert first_return(offsets, targets, order, order, begins, ends) == (len(asked) - 1 if extra else -1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fan_is_all_pairs_and_nobody_before_itself(seed: int) -> None:
+    rng = random.Random(seed)
+    sources, targets = (rng.sample(range(9), rng.randint(1, 6)) for _ in range(2))
+    edges = Edges(9)
+    edges.fan([(source, RW) for source in sources], targets, 0)
+    graph = edges.graph()
+    pairs = [(int(a), int(b)) for a, b in zip(graph.source, graph.target, strict=True)]
+    first = [(a, b) for a, b in pairs if a < 9]
+    assert all(a in sources for a, _ in first)
+    behind = {b: {b} & set(range(9)) for _, b in first}
+    onwards = [(a, b) for a, b in pairs if a >= 9]
+    for barrier in (one for one in behind if one >= 9):
+        behind[barrier] = {b for b in _distances(graph.nodes, onwards, barrier, set()) if b < 9}
+    reached = [(a, end) for a, b in first for end in behind[b]]
+    assert sorted(reached) == sorted((a, b) for a in sources for b in targets if a != b)
 
 
 def test_places_but_two() -> None:

@@ -279,3 +279,22 @@ class TestDisk:
             mounted.replace("state", b"of the dead")
         assert prompt(disk).read("log") == b"one"
         assert prompt(disk).read("state") is None
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_what_is_held_comes_late_or_never(comes: bool) -> None:
+    served = Served()
+    held = served.world.network.hold(lambda source, target, message: message == "x")
+    served.asks("x")
+    served.world.run_for(SECOND // 2)
+    assert held.caught == ["x"]
+    assert not served.arrived
+    if comes:
+        served.world.network.release()
+    else:
+        held.drop()
+    served.world.run_for(SECOND)
+    assert served.arrived == (["x"] if comes else [])
+    served.asks("x")
+    served.world.run_for(SECOND // 4)
+    assert served.arrived.count("x") == (2 if comes else 1), "nothing is held any more"
