@@ -3,9 +3,10 @@
 A session takes longer to start than a hundred mutants to be tried, so mutants run in forks of a process that has one, over
 connections of their own. The stories are those of the unit tests, with what these demand: every seeded defect gives
 exactly its anomalies and its lawful neighbour none (`test_seeded_defects`, `test_client_defects`, `test_race_defects`,
-`test_foreign_kafka`; also with logs cut into short ranges, as `test_judge` has it), messy histories give what the definitions say (`oracle.py`). Only the mutated module's checks and
-those that are built on it are run, since most of the time goes into planning queries; what their sentences say is not
-looked at. Queries are not compiled, which for so few rows is faster.
+`test_foreign_kafka`; where a check cuts long logs into ranges, also with short ranges, as `test_judge` has it), messy
+histories give what the definitions say (`oracle.py`). Only the mutated module's checks and those that are built on it are
+run, since most of the time goes into planning queries; what their sentences say is not looked at. Queries are not
+compiled, which for so few rows is faster.
 """
 
 from __future__ import annotations
