@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from harness.simulated.chaos import Mix
 from harness.simulated.cluster import Topic
@@ -53,7 +53,7 @@ LONG_KILLS: Final = Mix(weights={"kill": 3, "pause": 1}, every=SECOND, shortest=
 POWER_CUTS: Final = Mix(weights={"all-power-loss": 1}, every=3 * SECOND)
 
 
-def three(script: Script, topic: Topic = ONE, *, duration: int = 25 * SECOND, **shape: object) -> Plan:
+def three(script: Script, topic: Topic = ONE, *, duration: int = 25 * SECOND, **shape: Any) -> Plan:
     """Three replicas, and busy producers."""
     return replace(log(Mix(weights={}), topic, **shape), script=script, producer=QUICK, duration=duration)
 

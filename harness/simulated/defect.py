@@ -63,8 +63,11 @@ class Defect:
     @property
     def faults(self) -> str:
         """What the plan breaks, in words."""
-        script = self.plan.script
-        return ", ".join(self.plan.mix.weights) if script is None else (script.__doc__ or "").splitlines()[0]
+        plan = self.plan
+        if plan.script is not None:
+            return (plan.script.__doc__ or "").splitlines()[0]
+        members = [f"{kind} of members" for kind in plan.member_mix.weights] if plan.workload == "groups" else []
+        return ", ".join([*plan.mix.weights, *members]) or "none: members come and go"
 
     def planned(self, *, off: bool) -> Plan:
         """What the plan switches off itself is off in both: a second line of defence is shown without the first."""

@@ -23,13 +23,14 @@ from harness.simulated.defect import (
     log,
     transactions,
 )
-from harness.simulated.group_defects import GROUP_DEFECTS
+from harness.simulated.group_defects import GROUP_DEFECTS, HEALTHY_GROUPS
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import Protection
 
 HEALTHY: Final = (
     replace(log(ANYTHING), name="healthy-log"),
     replace(transactions(ANYTHING), name="healthy-transactions"),
+    *HEALTHY_GROUPS,
 )
 
 DEFECTS: Final = (

@@ -17,7 +17,7 @@ from harness.simulated.client import Client
 from harness.simulated.cluster import COORDINATED_PARTITIONS
 from harness.simulated.group_requests import Place
 from harness.simulated.stage import Missed, Stage
-from harness.simulated.transactor import User
+from harness.simulated.transactor import TransactionSettings, User
 from nodes.reference.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.simulation.network import Held
@@ -103,7 +103,9 @@ async def late_markers_of_offsets(on: Stage) -> None:
 
 def _user(on: Stage, name: str, number: int) -> User:
     who = f"n1.{name}.{number}"
-    return User(Client(on.environment, who, on.cluster.bootstrap), on.rows, who, name, _PATIENCE)
+    return User(
+        Client(on.environment, who, on.cluster.bootstrap), on.rows, who, name, TransactionSettings(patience=_PATIENCE)
+    )
 
 
 def _place(on: Stage, suits: Callable[[str], bool] = lambda leader: True) -> Place:

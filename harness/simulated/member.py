@@ -24,7 +24,7 @@ from harness.simulated.group_requests import NO_GENERATION, Place
 from harness.simulated.membership import Fenced, GroupTimes, Membership, committed
 from harness.simulated.reader import Reader
 from harness.simulated.recording import Found, Rows
-from harness.simulated.transactor import User
+from harness.simulated.transactor import TransactionSettings, User
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Environment
 from workloads.group import GroupProtocol
 from workloads.op import OpKind, Outcome, Phase
@@ -92,7 +92,9 @@ class Life:
         self._client, self._rows, self._places, self._settings = client, rows, places, settings
         self._membership = Membership(client, settings.group, instance=instance, places=places, times=settings.times)
         self._reader = Reader(client, rows, (), Phase.MAIN, committed=settings.transactional)
-        self._user = User(client, rows, client.client_id, transactional_id, settings.times.patience)
+        self._user = User(
+            client, rows, client.client_id, transactional_id, TransactionSettings(patience=settings.times.patience)
+        )
         self._committed: dict[Place, int] = {}  # of each partition that it has
         self._next_beat = 0
 
@@ -145,9 +147,10 @@ class Life:
             reached = {place: offset for place, offset in self._reached.items() if offset != self._committed[place]}
             if reached and not await self._commit(reached):
                 return
-            if self._client.now >= self._next_beat and not self._still_there(await self._membership.heartbeat()):
-                return
-            self._next_beat = max(self._next_beat, self._client.now + self._settings.times.heartbeat)
+            if self._client.now >= self._next_beat:
+                self._next_beat = self._client.now + self._settings.times.heartbeat
+                if not self._still_there(await self._membership.heartbeat()):
+                    return
 
     async def _commit(self, positions: Mapping[Place, int]) -> bool:
         """False: it has to join again."""

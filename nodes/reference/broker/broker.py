@@ -205,7 +205,7 @@ class Broker:
         self.handlers.add(Api.LIST_OFFSETS, 1, 7, offsets.list_offsets)
         self.handlers.add(Api.OFFSET_FOR_LEADER_EPOCH, 2, 4, offsets.offset_for_leader_epoch)
         self.handlers.add(Api.METADATA, 0, 12, view.metadata)
-        self.handlers.add(Api.DESCRIBE_CLUSTER, 0, 0, view.describe_cluster)
+        self.handlers.add(Api.DESCRIBE_CLUSTER, 0, 2, view.describe_cluster)
         self.handlers.add(Api.CREATE_TOPICS, 2, 7, administration.create_topics)
         self.handlers.add(Api.DESCRIBE_CONFIGS, 1, 4, configurations.describe_configs)
         for api, lowest, highest in FORWARDED:

@@ -18,6 +18,7 @@ from nodes.reference.metadata.entities import Broker, Partition, Topic
 from nodes.reference.partition.view import NO_LEADER
 from nodes.reference.server.schema import NO_TIME, fitted, response_module
 
+BROKERS, CONTROLLERS = 1, 2  # endpoint types (KIP-919)
 UNKNOWN_OPERATIONS: Final = -(1 << 31)  # of authorization, which there is none of here
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 CreateTopic = Callable[[str], Awaitable[ErrorCode]]
@@ -49,32 +50,38 @@ class ClusterViewHandlers:
         if not self._serving.may_serve:
             raise Refused("this broker is fenced")
         reply = response_module(request)
+        error = _endpoint_error(getattr(request, "endpoint_type", BROKERS))
+        fenced_too: bool = getattr(request, "include_fenced_brokers", False)
         return fitted(
             reply.DescribeClusterResponse,
             throttle_time=NO_TIME,
-            error_code=ErrorCode.none,
+            error_code=error,
+            endpoint_type=BROKERS,
             cluster_id=self._serving.settings.cluster_id,
             controller_id=self._controller(),
-            brokers=self._brokers(reply.DescribeClusterBroker),
+            brokers=self._brokers(reply.DescribeClusterBroker, fenced_too) if error is ErrorCode.none else (),
             cluster_authorized_operations=UNKNOWN_OPERATIONS,
         )
 
-    def _alive(self) -> list[tuple[int, Broker]]:
+    def _alive(self, fenced_too: bool = False) -> list[tuple[int, Broker]]:
         """Those that are not fenced, as Kafka tells; and this one, which serves, though its image may not have heard of it yet.
 
         A client that is told of no broker and no controller asks again after minutes (librdkafka: `topic.metadata.refresh.interval.ms`).
         """
         own = self._serving.settings.node_id
         brokers = sorted(self._serving.image.brokers.items())
-        return [(id, broker) for id, broker in brokers if id == own or not broker.fenced]
+        return [(id, broker) for id, broker in brokers if id == own or fenced_too or not broker.fenced]
 
-    def _brokers(self, entity: Any) -> tuple[Any, ...]:
+    def _brokers(self, entity: Any, fenced_too: bool = False) -> tuple[Any, ...]:
         found = []
-        for id, broker in self._alive():
+        for id, broker in self._alive(fenced_too):
             address = address_of(broker)
             if address is not None:
                 host, port = address
-                found.append(fitted(entity, node_id=id, broker_id=id, host=host, port=port, rack=broker.rack))
+                fenced = broker.fenced and id != self._serving.settings.node_id
+                found.append(
+                    fitted(entity, node_id=id, broker_id=id, host=host, port=port, rack=broker.rack, is_fenced=fenced)
+                )
         return tuple(found)
 
     def _controller(self) -> int:
@@ -141,3 +148,10 @@ def _no_topic(reply: Any, error: ErrorCode, name: str | None, topic_id: Any) -> 
         partitions=(),
         topic_authorized_operations=UNKNOWN_OPERATIONS,
     )
+
+
+def _endpoint_error(asked: int) -> ErrorCode:
+    """KIP-919, DescribeCluster: who wants to hear of controllers is to ask one."""
+    if asked == BROKERS:
+        return ErrorCode.none
+    return ErrorCode.mismatched_endpoint_type if asked == CONTROLLERS else ErrorCode.unsupported_endpoint_type

@@ -102,7 +102,9 @@ class SimulatedDisk:
         self._failing[operation] = number, times
 
     def repair(self) -> None:
+        """Nothing fails any more, and power stays."""
         self._failing = {}
+        self._countdown = -1
 
     def after(self, operations: int, happens: Callable[[], object]) -> None:
         """Power goes in the middle of a step: after so many more operations, and nothing that would follow reaches the disk."""

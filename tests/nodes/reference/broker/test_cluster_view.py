@@ -8,7 +8,10 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.request import MetadataRequest
+from kio.static.primitive import i8
 
 from nodes.reference.broker.cluster_view import ClusterViewHandlers
 from nodes.reference.broker.serving import Serving
@@ -24,9 +27,8 @@ async def create(name: str) -> Any:
     raise AssertionError("nothing is created here")
 
 
-@pytest.mark.parametrize("fenced", [True, False])
-def test_a_broker_that_serves_names_itself_before_it_has_heard_of_that(fenced: bool) -> None:
-    """librdkafka that is told of no broker and no controller waits for minutes before it asks again."""
+def view(*, fenced: bool) -> ClusterViewHandlers:
+    """Of broker 1; broker 3 is fenced, the others, too, if fenced."""
     endpoint = Endpoint(name="PLAINTEXT", host="b", port=9092, security_protocol=0)
     brokers = {
         id: Broker(id=id, epoch=id, incarnation_id=NOBODY, endpoints=(endpoint,), fenced=id == 3 or fenced)
@@ -37,7 +39,32 @@ def test_a_broker_that_serves_names_itself_before_it_has_heard_of_that(fenced: b
         image=SimpleNamespace(brokers=brokers, topics={}),
         settings=SimpleNamespace(node_id=1, cluster_id="k"),
     )
-    view = ClusterViewHandlers(cast(Serving, serving), create)
-    answer: Any = asyncio.run(view.metadata(Caller("c", "client", 1), ASKED))
+    return ClusterViewHandlers(cast(Serving, serving), create)
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_broker_that_serves_names_itself_before_it_has_heard_of_that(fenced: bool) -> None:
+    """librdkafka that is told of no broker and no controller waits for minutes before it asks again."""
+    answer: Any = asyncio.run(view(fenced=fenced).metadata(Caller("c", "client", 1), ASKED))
     assert answer.controller_id == 1
     assert [broker.node_id for broker in answer.brokers] == ([1] if fenced else [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "error", "brokers"),
+    [
+        (1, ErrorCode.none, [(1, False), (2, False), (3, True)]),
+        (2, ErrorCode.mismatched_endpoint_type, []),
+        (7, ErrorCode.unsupported_endpoint_type, []),
+    ],
+)
+def test_a_cluster_is_described_with_its_fenced_brokers(
+    endpoint_type: int, error: ErrorCode, brokers: list[tuple[int, bool]]
+) -> None:
+    """KIP-919, KIP-1073."""
+    asked = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=i8(endpoint_type), include_fenced_brokers=True
+    )
+    answer: Any = asyncio.run(view(fenced=False).describe_cluster(Caller("c", "client", 1), asked))
+    assert (answer.error_code, answer.endpoint_type) == (error, 1)
+    assert [(broker.broker_id, broker.is_fenced) for broker in answer.brokers] == brokers

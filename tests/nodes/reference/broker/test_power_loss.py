@@ -30,13 +30,15 @@ def victims(cluster: SimulatedCluster, random: Random) -> list[Machine]:
 
 
 def lose_power(cluster: SimulatedCluster, random: Random) -> None:
-    """All of them within some milliseconds: no two at the same step."""
+    """All of them within some milliseconds, no two at the same step; sometimes only the processes die (kill -9)."""
+    end = random.choice((cluster.world.power_loss, cluster.world.power_loss, cluster.world.kill))
     for machine in victims(cluster, random):
         if random.random() < 0.5:
-            machine.disk.after(random.randint(1, 8), partial(cluster.world.power_loss, machine))
+            machine.disk.after(random.randint(1, 8), partial(end, machine))
             cluster.world.run_for(random.randint(0, 20) * MILLISECOND)
         cluster.world.run_for(random.randint(0, 3 * MILLISECOND))
-        cluster.world.power_loss(machine)
+        end(machine)
+        machine.disk.repair()
 
 
 def restart(cluster: SimulatedCluster) -> None:

@@ -35,28 +35,30 @@ def values(count: int, codec: str | None) -> list[bytes]:
     return [b"%s %d" % (str(codec).encode(), number) for number in range(count)]
 
 
+@pytest.fixture(scope="module")
+def admin(node: Standing) -> Iterator[Any]:
+    admin = kafka.KafkaAdminClient(bootstrap_servers=node.bootstrap, request_timeout_ms=MS)
+    yield admin
+    admin.close()
+
+
+def consume(node: Standing, topic: str, count: int, **settings: Any) -> list[bytes]:
+    consumer = kafka.KafkaConsumer(
+        topic, bootstrap_servers=node.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, **settings
+    )
+    found: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < count:
+        assert time.monotonic() < deadline, found
+        for records in consumer.poll(timeout_ms=500).values():
+            found += [record.value for record in records]
+    if "group_id" in settings:
+        consumer.commit()
+    consumer.close()
+    return found
+
+
 class TestKafkaPython:
-    @pytest.fixture(scope="class")
-    def admin(self, node: Standing) -> Iterator[Any]:
-        admin = kafka.KafkaAdminClient(bootstrap_servers=node.bootstrap, request_timeout_ms=MS)
-        yield admin
-        admin.close()
-
-    def consume(self, node: Standing, topic: str, count: int, **settings: Any) -> list[bytes]:
-        consumer = kafka.KafkaConsumer(
-            topic, bootstrap_servers=node.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, **settings
-        )
-        found: list[bytes] = []
-        deadline = time.monotonic() + PATIENCE
-        while len(found) < count:
-            assert time.monotonic() < deadline, found
-            for records in consumer.poll(timeout_ms=500).values():
-                found += [record.value for record in records]
-        if "group_id" in settings:
-            consumer.commit()
-        consumer.close()
-        return found
-
     @pytest.mark.parametrize("codec", CODECS)
     def test_codecs(self, node: Standing, admin: Any, codec: str | None) -> None:
         topic = f"python-{codec}"
@@ -65,14 +67,14 @@ class TestKafkaPython:
         sent = [producer.send(topic, value) for value in values(50, codec)]
         assert [each.get(PATIENCE).offset for each in sent] == list(range(50))
         producer.close()
-        assert self.consume(node, topic, 50) == values(50, codec)
+        assert consume(node, topic, 50) == values(50, codec)
 
     def test_groups(self, node: Standing, admin: Any) -> None:
         admin.create_topics([NewTopic("python-group", 1, 1)])
         producer = kafka.KafkaProducer(bootstrap_servers=node.bootstrap)
         for round in (1, 2):
             producer.send("python-group", b"%d" % round).get(PATIENCE)
-            assert self.consume(node, "python-group", 1, group_id="python") == [b"%d" % round]
+            assert consume(node, "python-group", 1, group_id="python") == [b"%d" % round]
         producer.close()
         partition = kafka.TopicPartition("python-group", 0)
         reader = kafka.KafkaConsumer(bootstrap_servers=node.bootstrap, group_id="python")
@@ -93,9 +95,9 @@ class TestKafkaPython:
             first.begin_transaction()
             first.send("python-transactions", value).get(PATIENCE)
             end()
-        committed = self.consume(node, "python-transactions", 2, isolation_level="read_committed")
+        committed = consume(node, "python-transactions", 2, isolation_level="read_committed")
         assert committed == [b"a", b"b"]
-        assert self.consume(node, "python-transactions", 3) == [b"a", b"x", b"b"]
+        assert consume(node, "python-transactions", 3) == [b"a", b"x", b"b"]
         second.init_transactions()
         first.begin_transaction()
         with pytest.raises(ProducerFencedError):
