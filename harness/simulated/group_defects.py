@@ -67,7 +67,11 @@ HEALTHY_GROUPS: Final = (
 )
 
 GROUP_DEFECTS: Final[tuple[Defect, ...]] = (
-    Defect(protection=Protection.OFFSET_COMMIT_WRITTEN, anomaly="committed-offset-backwards", plan=groups(KILLS)),
+    Defect(
+        protection=Protection.OFFSET_COMMIT_WRITTEN,
+        anomaly="committed-offset-backwards",
+        plan=replace(groups(KILLS), duration=40 * SECOND),
+    ),
     Defect(
         protection=Protection.GENERATION_FENCED,
         anomaly="two-owners",
