@@ -221,13 +221,16 @@ def _after_another(place: Place, one: Partition) -> Iterator[tuple[str, list[Pos
     later, following = None, 0
     for row in rows:
         while following < len(assigned) and _ended(assigned[following]) < row["invoked_ns"]:
-            later = assigned[following]
+            if later is None or not _is_stale(assigned[following], later):
+                later = assigned[following]
             following += 1
         if row["kind"] == OpKind.ASSIGN:
             given[row["member"]] = row
             continue
         mine = given.get(row["member"])
         if mine is None or later is None or later["member"] == row["member"] or row["member"] in told:
+            continue
+        if _is_stale(later, row):
             continue
         one_generation = row["generation"] == later["generation"] and row["protocol"] != GroupProtocol.CONSUMER
         one_generation = one_generation and instance(row["member"]) != instance(later["member"])
@@ -238,6 +241,13 @@ def _after_another(place: Place, one: Partition) -> Iterator[tuple[str, list[Pos
                 "given it.",
                 [row, later, mine],
             )
+
+
+def _is_stale(row: Position, other: Position) -> bool:
+    """Is it of an earlier generation? A member that was paused may hear of an assignment long after others were given the partition."""
+    if GroupProtocol.CONSUMER in (row["protocol"], other["protocol"]):
+        return False
+    return (row["generation"] or 0) < (other["generation"] or 0)
 
 
 def instance(member: str) -> str:

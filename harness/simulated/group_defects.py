@@ -28,6 +28,7 @@ LONG_PAUSES: Final = MemberMix(weights={"pause": 1}, every=SECOND, shortest=3 * 
 UNTROUBLED: Final = MemberMix(weights={})
 RESTARTS: Final = MemberMix(weights={"pause": 2, "kill": 1})
 DYNAMIC: Final = MemberSettings()
+STAYING: Final = MemberSettings(stay=(15 * SECOND, 25 * SECOND))
 STATIC: Final = MemberSettings(twins=2)
 MANY: Final = MemberSettings(members=3, stay=(2 * SECOND, 6 * SECOND))
 RESTLESS_TRANSACTIONAL: Final = MemberSettings(members=3, stay=(SECOND, 3 * SECOND), transactional=True, aborts=0.0)
@@ -66,11 +67,15 @@ HEALTHY_GROUPS: Final = (
 )
 
 GROUP_DEFECTS: Final[tuple[Defect, ...]] = (
-    Defect(protection=Protection.OFFSET_COMMIT_WRITTEN, anomaly="committed-offset-backwards", plan=groups(KILLS)),
+    Defect(
+        protection=Protection.OFFSET_COMMIT_WRITTEN,
+        anomaly="committed-offset-backwards",
+        plan=replace(groups(KILLS), duration=40 * SECOND),
+    ),
     Defect(
         protection=Protection.GENERATION_FENCED,
         anomaly="two-owners",
-        plan=groups(NOTHING, member_mix=LONG_PAUSES),
+        plan=groups(NOTHING, STAYING, LONG_PAUSES),
     ),
     Defect(
         protection=Protection.SYNC_WAITS_FOR_ASSIGNMENT, anomaly="two-owners", plan=groups(NOTHING, MANY, UNTROUBLED)

@@ -23,7 +23,7 @@ from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.simulation.network import Held
 
 _TIMES: Final = 4
-_PATIENCE: Final = 10 * SECOND
+_PATIENT: Final = TransactionSettings(patience=10 * SECOND)
 
 
 async def late_produce(on: Stage) -> None:
@@ -103,9 +103,7 @@ async def late_markers_of_offsets(on: Stage) -> None:
 
 def _user(on: Stage, name: str, number: int) -> User:
     who = f"n1.{name}.{number}"
-    return User(
-        Client(on.environment, who, on.cluster.bootstrap), on.rows, who, name, TransactionSettings(patience=_PATIENCE)
-    )
+    return User(Client(on.environment, who, on.cluster.bootstrap), on.rows, who, name, _PATIENT)
 
 
 def _place(on: Stage, suits: Callable[[str], bool] = lambda leader: True) -> Place:

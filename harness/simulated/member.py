@@ -77,6 +77,13 @@ class Member:
             life = Life(client, self._rows, self._places, self._settings, self._instance, self._name)
             await life.live(min(until, clock.now() + random.randint(*self._settings.stay)))
             await client.pause(random.randint(*self._settings.away))
+        if self._settings.transactional:
+            await self._end_what_is_open()
+
+    async def _end_what_is_open(self) -> None:
+        """Nobody comes after this one, and an open transaction would keep the group's offsets from whoever asks for them."""
+        client = Client(self._environment, f"{self._name}-{next(self._lives)}", self._bootstrap)
+        await User(client, self._rows, client.client_id, self._name, _transactions(self._settings)).take_over()
 
 
 class Life:
@@ -92,9 +99,7 @@ class Life:
         self._client, self._rows, self._places, self._settings = client, rows, places, settings
         self._membership = Membership(client, settings.group, instance=instance, places=places, times=settings.times)
         self._reader = Reader(client, rows, (), Phase.MAIN, committed=settings.transactional)
-        self._user = User(
-            client, rows, client.client_id, transactional_id, TransactionSettings(patience=settings.times.patience)
-        )
+        self._user = User(client, rows, client.client_id, transactional_id, _transactions(settings))
         self._committed: dict[Place, int] = {}  # of each partition that it has
         self._next_beat = 0
 
@@ -225,6 +230,10 @@ class Life:
         self._rows.note(
             Found(op, standing.group, GroupProtocol.EAGER, standing.member or None, generation, dict(positions))
         )
+
+
+def _transactions(settings: MemberSettings) -> TransactionSettings:
+    return TransactionSettings(patience=settings.times.patience)
 
 
 async def note_committed(client: Client, rows: Rows, group: str, places: Sequence[Place], patience: int) -> None:

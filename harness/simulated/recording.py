@@ -12,16 +12,13 @@ same run directory: the checker does not know the difference. `at` is the clock 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from harness.history.rundir import RunInfo, write_run_info
-from harness.history.tables import TABLES
+from harness.history.finished import tables_of, write_finished
+from harness.history.rundir import RunInfo
 from nemesis.fault import FaultRow, FaultStatus
 from nodes.event import Event
 from nodes.metadata_row import MetadataRow
@@ -246,9 +243,7 @@ class Rows:
 
     def save(self, run_dir: Path, info: RunInfo) -> Path:
         """A run directory that `krash check` takes. FileExistsError: nothing is overwritten."""
-        run_dir.mkdir(parents=True)
-        write_run_info(run_dir, replace(info, run=self.run, clock=CLOCK))
-        given: dict[str, list[Any]] = {
+        given: dict[str, Iterable[Any]] = {
             "ops": self.ops,
             "records": self.records,
             "bounds": self.bounds,
@@ -257,13 +252,7 @@ class Rows:
             "metadata": self.metadata,
             "positions": sorted(self.positions, key=lambda row: row.op),
         }
-        for name, table in TABLES.items():
-            (run_dir / "history" / name).mkdir(parents=True)
-            rows = [asdict(row) for row in given.get(name, ())]
-            content = pa.Table.from_pylist(rows, schema=table.schema)
-            pq.write_table(
-                content, run_dir / "history" / name / "0.parquet", compression="zstd", write_page_checksum=True
-            )
+        write_finished(run_dir, replace(info, run=self.run, clock=CLOCK), tables_of(given))
         return run_dir
 
     def _record(self, op: int, position: int, read: Read, *, sequence: int | None, offset: int | None) -> None:

@@ -57,9 +57,9 @@ def _round(node: Standing, directory: Path, deadline: float) -> None:
     )
     @given(random=st.randoms(use_true_random=False), size=st.integers(1, 5), to_controller=st.booleans())
     def connection(random: Random, size: int, to_controller: bool) -> None:
+        sent = b"".join(_frame(random) for _ in range(size))
         if time.monotonic() > deadline:
             return
-        sent = b"".join(_frame(random) for _ in range(size))
         (directory / "failures" / SENT).write_bytes(sent)
         asyncio.run(_send(node.controllers if to_controller else node.clients, sent))
         _check(node)

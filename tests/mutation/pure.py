@@ -57,6 +57,7 @@ _FIRST = {
     "models/jepsen_rules": (f"{_MODELS}/test_jepsen_rules.py",),
     "models/jepsen_sets": (f"{_MODELS}/test_jepsen_rules.py",),
     "models/log": (f"{_MODELS}/test_log_and_epoch.py",),
+    "models/bad_history": (f"{_MODELS}/test_log_and_epoch.py",),
     "models/epoch": (f"{_MODELS}/test_log_and_epoch.py",),
     "models/transactions": (f"{_MODELS}/test_transactions.py",),
 }

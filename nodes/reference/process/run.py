@@ -9,6 +9,7 @@ from typing import Final
 from nodes.reference.process.configuration import read_configuration
 from nodes.reference.process.node import main
 from nodes.reference.raft.events import BrokenInvariant
+from nodes.reference.raft.log import LogConflict
 
 FAILED: Final = 3
 _LOG: Final = logging.getLogger("krash.reference.node")
@@ -22,7 +23,7 @@ def run_file(config: Path) -> int:
     _LOG.info("node %d of cluster %s starts: %s", configuration.node_id, configuration.cluster_id, roles)
     try:
         main(configuration)
-    except (OSError, BrokenInvariant) as error:
+    except (OSError, BrokenInvariant, LogConflict) as error:
         _LOG.error("node %d ends: %s", configuration.node_id, error)
         return FAILED
     _LOG.info("node %d has stopped", configuration.node_id)

@@ -124,7 +124,7 @@ class Raft:
         elif voted_id is not None:
             self.role = Voted(voted_id, self._election_deadline(now))
         else:
-            self.role = Unattached(self._election_deadline(now))
+            self.role = Unattached(now + self._wait_for_others())
         self.tell_leader(None if leader_id == self.node_id else leader_id)
         if self.high_watermark >= 0:
             self.emit(Committed(self.high_watermark))
@@ -300,6 +300,14 @@ class Raft:
 
     def _election_deadline(self, now: int) -> int:
         return now + self.random.randint(self.config.election_timeout, 2 * self.config.election_timeout)
+
+    def _wait_for_others(self) -> int:
+        """How long a voter that has just started listens before it stands itself: not at all if there is nobody to hear from, and
+        shortly before the first election of all, of whose leader nobody can have heard yet."""
+        if self.log.voters.current == (self.node_id,):
+            return 0
+        longest = self.config.election_timeout
+        return self.random.randint(0, longest // 4) if self.epoch == 0 else self.random.randint(longest, 2 * longest)
 
     def _others(self) -> tuple[int, ...]:
         return tuple(voter for voter in self.log.voters.current if voter != self.node_id)

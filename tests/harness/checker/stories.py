@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from harness.history.rundir import RunInfo, write_run_info
-from harness.history.tables import TABLES
+from harness.history.finished import tables_of, write_finished
+from harness.history.rundir import RunInfo
 from nemesis.fault import FaultRow
 from nemesis.races.step import Step, StepStatus
 from nodes.event import Event, EventKind
@@ -307,7 +306,7 @@ class Story:
         return changed
 
     def tables(self) -> dict[str, pa.Table]:
-        rows = {
+        rows: dict[str, list[Any]] = {
             "ops": self.ops,
             "records": self.records,
             "bounds": self.bounds,
@@ -317,10 +316,7 @@ class Story:
             "steps": self.steps,
             "positions": self.positions,
         }
-        return {
-            name: pa.Table.from_pylist([asdict(row) for row in rows.get(name, [])], schema=table.schema)  # type: ignore[attr-defined]
-            for name, table in TABLES.items()
-        }
+        return tables_of(rows)
 
     def info(self) -> RunInfo:
         partitions = 1 + max((record.partition for record in self.records), default=0)
@@ -336,7 +332,7 @@ class Story:
         )
 
     def save(self, run_dir: Path) -> Path:
-        save_tables(run_dir, self.info(), self.tables())
+        write_finished(run_dir, self.info(), self.tables())
         return run_dir
 
     def _op(
@@ -397,27 +393,6 @@ class Story:
                 transaction=op.transaction,
             )
         )
-
-
-def save_tables(
-    run_dir: Path, info: RunInfo, tables: dict[str, pa.Table], *, files: int = 1, row_group: int | None = None
-) -> None:
-    """A finished run directory; `files` Parquet files per table."""
-    run_dir.mkdir(parents=True)
-    write_run_info(run_dir, info)
-    for name, table in tables.items():
-        folder = run_dir / "history" / name
-        folder.mkdir(parents=True)
-        share = -(-table.num_rows // files) or 1
-        for number in range(files):
-            part = table.slice(number * share, share)
-            pq.write_table(
-                part,
-                folder / f"{number}.parquet",
-                row_group_size=row_group,
-                write_page_checksum=True,
-                compression="zstd",
-            )
 
 
 def clean(run: str = "r", *, records: int = 20, partitions: int = 2, **settings: Any) -> Story:

@@ -266,6 +266,14 @@ def a_member_that_has_the_partition_again(run: str) -> Story:
     return story
 
 
+@fine
+def a_member_that_was_paused_hears_of_its_assignment_too_late(run: str) -> Story:
+    story = handed_on(run)
+    story.position("assign", 20, at=(445, 446))
+    story.position("commit-offsets", 20, at=(450, 451), client="w1.m1", process=301, generation=2)
+    return story
+
+
 def incarnations(run: str) -> Story:
     """Of one static member, both in the generation that there is."""
     story = handed_on(run, generation=1)

@@ -15,10 +15,11 @@ import pytest
 
 from harness.checker import history as tables
 from harness.checker.conclude import Judged
+from harness.history.finished import write_finished
 from harness.history.reading import open_run
 from reports.verdict import ANOMALIES
 from tests.harness.checker import test_against_oracle
-from tests.harness.checker.stories import Story, clean, save_tables
+from tests.harness.checker.stories import Story, clean
 from tests.harness.checker.test_seeded_defects import DEFECTS
 
 
@@ -29,7 +30,7 @@ def shuffled(story: Story, folder: Path, rng: random.Random) -> Path:
         order = list(range(table.num_rows))
         rng.shuffle(order)
         mixed[name] = table.take(pa.array(order, pa.int64()))
-    save_tables(folder / story.run, story.info(), mixed, files=3, row_group=7)
+    write_finished(folder / story.run, story.info(), mixed, files=3, row_group=7)
     return folder / story.run
 
 

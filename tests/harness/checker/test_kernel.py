@@ -28,6 +28,15 @@ def sweep(points: list[tuple[int, int, int, int, int]]) -> dict[int, tuple[int, 
     return dict(zip(found.x.tolist(), zip(found.y.tolist(), found.completed.tolist(), strict=True), strict=True))
 
 
+def test_the_example_of_the_module() -> None:
+    assert sweep([(0, 1, 0, 4, OPEN), (0, 3, 5, 9, OPEN), (0, 5, 1, 3, OPEN)]) == {1: (2, 3)}
+
+
+def test_the_earliest_of_all_above_counts_in_each_log() -> None:
+    points = [(0, 9, 0, 1, OPEN), (1, 1, 8, 9, OPEN), (1, 3, 5, 7, OPEN), (1, 5, 1, 3, OPEN)]
+    assert sweep(points) == {1: (3, 3), 2: (3, 3)}
+
+
 @given(st.lists(point, max_size=12))
 @settings(max_examples=400, deadline=None)
 def test_it_finds_every_row_that_was_invoked_after_something_above_it_had_completed(
@@ -98,10 +107,6 @@ def test_a_log_in_two_pieces_gives_what_the_whole_gives(points: list[tuple[int, 
 
 def _named(points: list[tuple[int, int, int, int, int]]) -> list[tuple[tuple[int, int, int, int, int], int]]:
     return [(points[x], completed) for x, (_, completed) in sweep(points).items()]
-
-
-def test_the_example_of_the_module() -> None:
-    assert sweep([(0, 1, 0, 4, OPEN), (0, 3, 5, 9, OPEN), (0, 5, 1, 3, OPEN)]) == {1: (2, 3)}
 
 
 def test_equal_times_are_concurrent_and_nothing_gives_nothing() -> None:

@@ -109,6 +109,20 @@ def test_a_set_that_was_only_found_empty_is_legal() -> None:
         assert search(encode(ops)).verdict == "legal"
 
 
+def test_more_contents_than_there_was_room_for() -> None:
+    """All subsets of what is added at the same time."""
+    adds = [Op("insert", number, invoked=0, completed=10) for number in range(7)]
+    for found, verdict in ((range(7), "legal"), (range(6), "illegal")):
+        read = Op("read", result=frozenset(found), invoked=11, completed=12)
+        assert search(encode([*adds, read])).verdict == verdict
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [(1, "illegal"), (2, "legal")])
+def test_lost_operations_that_are_alike_take_effect_once_each(lost: int, verdict: str) -> None:
+    writes = [Op("write", 1, invoked=0, completed=None, certain=False)] * lost
+    assert search(encode([*writes, read(1, 2, 3), write(2, 4, 5), read(2, 6, 7), read(1, 8, 9)])).verdict == verdict
+
+
 def test_a_set_may_begin_with_a_list() -> None:
     found = encode([Op("read", result=frozenset({1, 2}), invoked=0, completed=1)])
     assert search(found, 0).verdict == "legal"

@@ -87,6 +87,7 @@ DEFECTS: list[tuple[str, int, dict[str, Any], str]] = [
     ("unique-cas-register", 2, {"expected": 2}, "each need another one of them to have come first"),
     ("unique-cas-register", 5, {"invoked": 8, "completed": 9}, "its value came later"),
     ("unique-cas-register", 3, {"result": 1}, "its value came later"),
+    ("unique-cas-register", 3, {"result": None}, "exclude each other"),
     ("unique-cas-register", 6, {"invoked": 23, "completed": 24}, "exclude each other"),
     ("unique-queue", 2, {"result": 7}, "a value that nobody enqueued"),
     ("unique-queue", 3, {"result": 1}, "returned the same value"),

@@ -49,6 +49,7 @@ def test_a_register_begins_with_nil_unless_told_otherwise(
         ("set", ("0 invoke read nil", "0 ok read [1 2]"), "#{2 1}", "valid"),
         ("queue", ("0 invoke dequeue nil", "0 ok dequeue 4"), "[4 5]", "valid"),
         ("queue", ("0 invoke dequeue nil", "0 ok dequeue 5"), "[4 5]", "invalid"),
+        ("queue", ("0 invoke enqueue 4", "0 ok enqueue 4", "0 invoke dequeue nil", "0 ok dequeue 4"), None, "valid"),
         ("kv", ('0 invoke append "b"', '0 ok append "b"', "0 invoke get nil", '0 ok get "ab"'), '"a"', "valid"),
         ("kv", ("0 invoke get nil", '0 ok get ""'), None, "valid"),
         ("kv", ("0 invoke get nil", "0 ok get nil"), None, "valid"),

@@ -24,6 +24,13 @@ def _behind_another(history: Paired) -> Paired:
     return Paired(operations=[other, *(one._replace(index=one.index + 1) for one in history.operations)])
 
 
+def _lasting(history: Paired, row: int) -> Paired:
+    """This one takes longer than all that follow."""
+    operations = list(history.operations)
+    operations[row] = operations[row]._replace(completed=100)
+    return Paired(operations=operations)
+
+
 LISTS = {
     "G0": (
         together("ax1 ay1", "ax2 ay2", "rx12 ry21"),
@@ -158,6 +165,10 @@ REGISTERS = {
     "G-single-item-process ": (
         _behind_another(one_process("wx1", "wx2", "rx1")),
         _behind_another(one_process("wx1", "wx2", "rx2")),
+    ),
+    "G-single-item-realtime  ": (
+        _lasting(in_turn("wx1", "rx1 ry1", "wx2", "wy1"), 1),
+        _lasting(in_turn("wx1", "rx1 ry_", "wx2", "wy1"), 1),
     ),
     "G-single-item-realtime ": (
         in_turn("wx1 wy1", "ry1 wy2", "ry2 wy3", "ry1"),

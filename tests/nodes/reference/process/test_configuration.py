@@ -9,6 +9,7 @@ import pytest
 from nodes.kafka.config import COMMON, properties, replication
 from nodes.reference.environment import MILLISECOND, SECOND, Address
 from nodes.reference.process.configuration import BadConfiguration, NodeConfiguration, configuration, parse
+from nodes.reference.process.connections import ConnectionSettings
 from nodes.reference.protections import Protection
 from nodes.topology import NodePlan, ServerRole, Topology
 
@@ -26,6 +27,7 @@ log.flush.interval.ms=100
 auto.create.topics.enable=false
 krash.protections.off=maximal-isr, vote-persisted
 log.cleaner.threads=1
+queued.max.request.bytes=1000
 """
 
 
@@ -41,6 +43,7 @@ def test_a_broker(tmp_path: Path) -> None:
     assert node.controller.broker_session_timeout == 4 * SECOND
     assert node.protections.off == {Protection.MAXIMAL_ISR, Protection.VOTE_PERSISTED}
     assert node.controller_listener is None
+    assert node.connections == ConnectionSettings(queued_max_request_bytes=1_000)
     assert node.unknown == ("log.cleaner.threads",)
     settings = node.broker
     assert settings is not None
@@ -76,7 +79,7 @@ def test_a_controller(tmp_path: Path) -> None:
         ("broker.heartbeat.interval.ms=soon", "broker.heartbeat.interval.ms=soon: a whole number"),
         ("auto.create.topics.enable=perhaps", "auto.create.topics.enable=perhaps: true or false"),
         ("krash.protections.off=luck", "there is no protection 'luck'"),
-        ("nonsense", "line 16: 'nonsense' is not name=value"),
+        ("nonsense", "line 17: 'nonsense' is not name=value"),
     ],
 )
 def test_what_is_refused(changed: str, said: str, tmp_path: Path) -> None:

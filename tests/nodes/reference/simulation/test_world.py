@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from random import Random
 
 import pytest
 
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Caller, Disconnected, Environment
-from nodes.reference.simulation.disk import SimulatedDisk
+from nodes.reference.simulation.disk import PowerOff, SimulatedDisk
 from nodes.reference.simulation.lockstep import prompt
 from nodes.reference.simulation.network import Trouble
 from nodes.reference.simulation.world import World
@@ -250,6 +251,34 @@ class TestDisk:
             file.append(b"123")
         with pytest.raises(OSError, match="No space"):
             prompt(disk).replace("state", b"123")
+
+    def test_a_sync_that_failed_is_not_made_good_by_the_next(self) -> None:
+        """As on Linux: it is reported once, and the pages count as written."""
+        disk = SimulatedDisk(Random(1))
+        file = prompt(disk).open("log")
+        file.append(b"safe")
+        file.sync()
+        file.append(b" and not")
+        disk.fail("sync", errno.EIO, times=1)
+        with pytest.raises(OSError, match="EIO"):
+            file.sync()
+        file.sync()
+        disk.lose_power()
+        assert prompt(disk).read("log") == b"safe"
+
+    def test_power_goes_between_two_operations(self) -> None:
+        disk = SimulatedDisk(Random(1))
+        mounted = prompt(disk)
+        file = mounted.open("log")
+        disk.after(2, disk.lose_power)
+        file.append(b"one")
+        file.sync()
+        with pytest.raises(PowerOff):
+            file.append(b"two")
+        with pytest.raises(PowerOff):
+            mounted.replace("state", b"of the dead")
+        assert prompt(disk).read("log") == b"one"
+        assert prompt(disk).read("state") is None
 
 
 @pytest.mark.parametrize("comes", [True, False])
