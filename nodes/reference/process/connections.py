@@ -3,17 +3,23 @@
 A peer that announces 100 MiB and sends them slowly, or asks for records and does not read them, or opens connections and says nothing,
 takes memory and file descriptors from all others. So the bytes of requests in work and of answers not yet read are counted over all
 connections, and so are the connections. Where there would be too many, the one that has been at it longest is closed: whoever sends and
-reads at an ordinary pace is not that one, and nobody waits for anybody.
+reads at an ordinary pace is not that one.
+
+What a closed connection held is free when the event loop has come round to it, and until then a hundred other answers could have been
+made. So while more than the limit is on its way out, new requests wait for it, which takes one turn of the loop.
 
     connections = Connections(ConnectionSettings(max_connections=3_000))
     one = connections.opened(end, now)      # the 3,001st ends the one that has been silent longest
     connections.hold(one, len(content))     # beyond `queued.max.request.bytes` ends the one that began first
+    await connections.room()                # before an answer is made
     connections.done(one, now)              # its answer is on the way; it holds nothing
+    connections.gone(one)                   # its buffers are free
     connections.sweep(now)                  # ends those that did nothing for `connections.max.idle.ms`
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,12 +39,13 @@ class ConnectionSettings:
 class Connected:
     """One of them. end: closes it, at once; what it was doing goes no further."""
 
-    __slots__ = ("end", "held", "since")
+    __slots__ = ("end", "held", "leaving", "since")
 
     def __init__(self, end: Callable[[str], None], since: int) -> None:
         self.end = end
         self.since = since  # ns: when it last completed something, or came
         self.held = 0  # bytes
+        self.leaving = 0  # bytes that it held when it was ended
 
 
 class Connections:
@@ -47,6 +54,9 @@ class Connections:
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
         self.held = 0
+        self._leaving = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self._open: dict[Connected, None] = {}  # the one that was silent longest comes first
         self._holding: dict[Connected, None] = {}  # the one that began first comes first
 
@@ -74,6 +84,16 @@ class Connections:
             first = next(iter(self._holding))
             self._end(first, f"it holds {first.held} bytes, and all connections hold {self.held}")
 
+    async def room(self) -> None:
+        while not self._room.is_set():  # whoever was woken with others may find it taken
+            await self._room.wait()
+
+    def gone(self, one: Connected) -> None:
+        """Closed, and nothing of it is left."""
+        self.closed(one)
+        self._leaves(-one.leaving)
+        one.leaving = 0
+
     def done(self, one: Connected, now: int) -> None:
         self._release(one)
         if self._open.pop(one, self) is None:
@@ -92,12 +112,19 @@ class Connections:
         self.held -= one.held
         one.held = 0
 
+    def _leaves(self, size: int) -> None:
+        self._leaving += size
+        if self._leaving > self.settings.queued_max_request_bytes:
+            self._room.clear()
+        else:
+            self._room.set()
+
     def _end(self, one: Connected, reason: str) -> None:
+        one.leaving += one.held
+        self._leaves(one.held)
         self.closed(one)
-        end, one.end = (
-            one.end,
-            _ended,
-        )  # it knows the task that knows this: what that holds must not wait for the garbage collector
+        # `end` knows the task that knows `one`: what that holds must not wait for the garbage collector
+        end, one.end = one.end, _ended
         end(reason)
 
 

@@ -199,7 +199,7 @@ class KafkaListening:
         task = asyncio.get_running_loop().create_task(self._serve(connected, host, reader, writer))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
-        task.add_done_callback(lambda _: self._all.closed(connected))
+        task.add_done_callback(lambda _: self._all.gone(connected))
         task.add_done_callback(lambda _: writer.transport.abort())  # cancelled before it began, it has no `finally`
 
     async def _serve(
@@ -211,10 +211,12 @@ class KafkaListening:
         try:
             while True:
                 frame = await self._frame(connected, reader)
+                await self._all.room()
                 answer = await self._answer(host, number, frame)
                 if answer is not None:
                     self._all.hold(connected, len(answer))
                     writer.write(answer)
+                    del answer
                     await writer.drain()
                 self._all.done(connected, time.monotonic_ns())
         except (OSError, EOFError):
@@ -223,6 +225,10 @@ class KafkaListening:
             _LOG.info("closed the connection of %s: %s", host, refused)
         except Exception:  # noqa: BLE001 - whatever one request brings about, the node goes on serving the others
             _LOG.exception("closed the connection of %s: a request could not be served", host)
+        finally:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     async def _frame(self, connected: Connected, reader: asyncio.StreamReader) -> bytes:
         """What has come of it counts, not what it announces."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.process.connections import Connected, Connections, ConnectionSettings
 
@@ -71,3 +73,24 @@ def test_who_leaves_is_forgotten() -> None:
     peers.connections.closed(one)
     peers.connections.done(one, 1)
     assert (peers.connections.held, len(peers.connections), peers.ended) == (0, 0, [])
+
+
+def test_answers_wait_while_too_much_is_on_its_way_out() -> None:
+    peers = Peers(queued_max_request_bytes=100)
+    lazy = [peers.open(str(number)) for number in range(4)]
+
+    async def waits() -> bool:
+        waiting = asyncio.create_task(peers.connections.room())
+        await asyncio.sleep(0)
+        return not waiting.done() and waiting.cancel()
+
+    for one in lazy[:3]:
+        peers.connections.hold(one, 60)
+    assert [name for name, _ in peers.ended] == ["0", "1"]
+    assert asyncio.run(waits())  # for 120 bytes that nobody has given back
+    peers.connections.gone(lazy[0])
+    assert not asyncio.run(waits())
+    peers.connections.gone(lazy[1])
+    peers.connections.gone(lazy[1])
+    peers.connections.hold(lazy[3], 90)
+    assert not asyncio.run(waits())
