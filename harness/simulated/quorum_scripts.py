@@ -41,13 +41,11 @@ async def _two_candidates(on: Stage, restart: Restart) -> None:
     """Again and again: the voter may stand itself before it is asked."""
     while True:
         await on.until(lambda: on.active_controller() is not None)
-        await on.soon(SECOND // 2, SECOND)
+        await on.soon(200 * MILLISECOND, 600 * MILLISECOND)
         await _stand_together(on, on.active_controller() or "", restart)
-        await on.soon(SECOND, 2 * SECOND)
+        await on.soon(500 * MILLISECOND, SECOND)
         for name in on.controllers:
-            if not on.runs(
-                name
-            ):  # it has found the quorum to contradict itself, or half a file of its votes, with which it does not start
+            if not on.runs(name):  # the quorum contradicts itself, or half a file of votes is no file of votes
                 on.wipe(name)
             on.start(name)
 
@@ -69,6 +67,9 @@ async def _stand_together(on: Stage, voter: str, restart: Restart) -> None:
     late[1].release()  # so that the second stands a little later
     late[1] = on.hold(voter, _is_fetched, target=second)
     if await on.whether(lambda: leads(on, first, epoch), within=SECOND):
+        late.append(
+            on.hold(voter, lambda message: isinstance(message, FetchRequest), target=first)
+        )  # whose answer names the winner
         restart(on, voter)
         on.start(voter)
         await on.soon(600 * MILLISECOND, SECOND)
