@@ -19,9 +19,9 @@ from tests.nodes.reference.producing import produced
 TOPIC = "orders"
 
 
-async def create(address: Address) -> None:
+async def create(address: Address, name: str = TOPIC) -> None:
     topic = CreatableTopic(
-        name=TopicName(TOPIC), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
+        name=TopicName(name), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
     )
     request = CreateTopicsRequest(topics=(topic,), timeout=milliseconds(30_000))
     async with await Connection.open(*address, timeout=PATIENCE) as connection:
