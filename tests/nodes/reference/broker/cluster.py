@@ -199,7 +199,7 @@ def _produce(value: bytes, acks: int) -> produce.ProduceRequest:
     partition = produce.PartitionProduceData(index=i32(0), records=Records(produced(value)))
     return produce.ProduceRequest(
         acks=i16(acks),
-        timeout=milliseconds(2_000),
+        timeout=milliseconds(1_000),
         topic_data=(produce.TopicProduceData(name=TopicName(TOPIC), partition_data=(partition,)),),
     )
 

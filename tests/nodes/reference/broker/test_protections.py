@@ -34,8 +34,8 @@ def test_a_leader_that_is_cut_off_acknowledges_nothing(make: Make, protections: 
     cluster.write(1, to=leader)
     assert bool(cluster.acknowledged) is loses
     cluster.world.kill(cluster.machines[leader])
-    cluster.world.network.heal()
     cluster.until(lambda: cluster.leader not in (None, leader))
+    cluster.world.network.heal()  # not before: what the dead one has sent may still be on its way
     cluster.start(leader)
     assert lost(cluster) is loses
 

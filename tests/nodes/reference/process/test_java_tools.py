@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nodes.kafka.distribution import Distribution, fetch_jars
 from nodes.kafka.java import find_java
-from tests.nodes.reference.process.standing import PATIENCE, Standing, standing
+from tests.nodes.reference.process.standing import PATIENCE, Standing
 
 pytestmark = pytest.mark.kafka
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -26,15 +25,6 @@ log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
 log4j.appender.stderr.Target=System.err
 """
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    with standing(tmp_path_factory.mktemp("node")) as node:
-        node.until_ready()
-        yield node
-        assert node.end() == 0, node.said
-        assert [line for line in node.said.splitlines() if "Error" in line or "could not be served" in line] == []
 
 
 class Tools:

@@ -6,25 +6,19 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
 from tests.nodes.reference.process.asking import TOPIC, create
-from tests.nodes.reference.process.standing import PATIENCE, Standing, standing
+from tests.nodes.reference.process.standing import PATIENCE, Standing
 
 pytestmark = pytest.mark.reference
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+@pytest.fixture(scope="module", autouse=True)
+def topic(node: Standing) -> None:
     assert shutil.which("kcat"), "kcat is missing: apt-get install kcat"
-    with standing(tmp_path_factory.mktemp("node")) as node:
-        node.until_ready()
-        asyncio.run(create(node.clients))
-        yield node
-        assert node.end() == 0, node.said
-        assert [line for line in node.said.splitlines() if "Error" in line or "could not be served" in line] == []
+    asyncio.run(create(node.clients))
 
 
 def kcat(node: Standing, *arguments: str, sent: str = "") -> str:

@@ -15,20 +15,11 @@ from aiokafka.admin import NewTopic as AioNewTopic
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import ProducerFencedError, UnknownTopicOrPartitionError
 
-from tests.nodes.reference.process.standing import PATIENCE, Standing, standing
+from tests.nodes.reference.process.standing import PATIENCE, Standing
 
 pytestmark = pytest.mark.reference
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 MS = int(PATIENCE * 1_000)
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    with standing(tmp_path_factory.mktemp("node")) as node:
-        node.until_ready()
-        yield node
-        assert node.end() == 0, node.said
-        assert [line for line in node.said.splitlines() if "Error" in line or "could not be served" in line] == []
 
 
 def values(count: int, codec: str | None) -> list[bytes]:
