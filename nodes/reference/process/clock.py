@@ -10,7 +10,7 @@ from nodes.reference.environment import SECOND
 
 
 class LoopClock:
-    """Timers are those of the running loop."""
+    """Timers are those of the running loop, but never early: uvloop rounds to milliseconds, and counts them from when its turn began."""
 
     def now(self) -> int:
         return time.monotonic_ns()
@@ -18,9 +18,30 @@ class LoopClock:
     def wall(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def call_at(self, when: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(max(0, when - self.now()) / SECOND, callback)
+    def call_at(self, when: int, callback: Callable[[], None]) -> LoopTimer:
+        return LoopTimer(self, when, callback)
 
     async def sleep_until(self, when: int) -> None:
-        while (left := when - self.now()) > 0:  # noqa: ASYNC110 - uvloop rounds to milliseconds, so once may be too early
+        while (left := when - self.now()) > 0:  # noqa: ASYNC110 - once may be too early
             await asyncio.sleep(left / SECOND)
+
+
+class LoopTimer:
+    """`when`: whoever is called may rely on that it is then."""
+
+    def __init__(self, clock: LoopClock, when: int, callback: Callable[[], None]) -> None:
+        self._clock, self._when, self._callback = clock, when, callback
+        self._handle = self._armed()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+    def _armed(self) -> asyncio.TimerHandle:
+        left = max(0, self._when - self._clock.now()) / SECOND
+        return asyncio.get_running_loop().call_later(left, self._fire)
+
+    def _fire(self) -> None:
+        if self._clock.now() < self._when:
+            self._handle = self._armed()
+        else:
+            self._callback()
