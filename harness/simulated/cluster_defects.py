@@ -153,11 +153,11 @@ CLUSTER_DEFECTS: Final = (
             scripted(
                 overwritten_later,
                 replica_lag_ms=1500,
-                session=4 * SECOND,
+                session=10 * SECOND,
                 request_timeout_ms=1_000,
                 raft_fetch_max_bytes=1,
             ),
-            duration=25 * SECOND,
+            duration=40 * SECOND,
         ),
     ),
     Defect(
