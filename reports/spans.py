@@ -80,7 +80,7 @@ def states(history: History, end_ns: int, wanted: Collection[Partition], metadat
     """
     written = [moment for moment in metadata if moment.at_ns is not None and _places(moment)]
     changes = {**_changes(history), **Counter((str(m.row.topic), int(m.row.partition or 0)) for m in written)}
-    order = sorted(changes, key=lambda p: (p not in wanted, p[0].startswith("__"), -changes[p], p))
+    order = sorted(changes, key=lambda p: (p not in wanted, _is_internal(p), -changes[p], p))
     shown = set(order[:PARTITION_LANES])
     lines = _Lines()
     for moment in written:
@@ -88,12 +88,12 @@ def states(history: History, end_ns: int, wanted: Collection[Partition], metadat
     for batch in history.batches("events", _COLUMNS):
         for row in rows(batch):
             lines.add(row, shown)
-    return lines.result(end_ns, sorted(shown, key=_own_first), len(changes) - len(shown))
+    return lines.result(end_ns, sorted(shown, key=lambda p: (_is_internal(p), p)), len(changes) - len(shown))
 
 
-def _own_first(partition: Partition) -> tuple[bool, Partition]:
-    """What the run made comes before what the system made for itself, such as __consumer_offsets."""
-    return partition[0].startswith("__"), partition
+def _is_internal(partition: Partition) -> bool:
+    """Made by the system for itself, such as __consumer_offsets: what the run made comes before."""
+    return partition[0].startswith("__")
 
 
 def _places(moment: Moment) -> bool:

@@ -17,16 +17,7 @@ async def truncated_and_elected(on: Stage) -> None:
 
 
 async def _truncated_and_elected(on: Stage) -> None:
-    await on.until(on.whole)
-    await on.soon(300 * MILLISECOND, SECOND)
-    first = on.leader() or ""
-    one, other = (name for name in on.replicas() if name != first)
-    await on.until(lambda: _lags(on, first, one) and _lags(on, first, other), look=MILLISECOND)
-    on.cut(one, other)
-    on.kill(first)
-    await on.until(lambda: on.leader() not in (first, None))
-    second = on.leader() or ""
-    last = other if second == one else one
+    first, second, last = await _leads_behind(on)
     await on.until(lambda: on.following(last))  # by its high watermark it has truncated its log now, or has not
     on.kill(second)
     on.mend()
@@ -43,14 +34,7 @@ async def leads_with_an_old_high_watermark(on: Stage) -> None:
 
 
 async def _leads_with_an_old_high_watermark(on: Stage) -> None:
-    await on.until(on.whole)
-    await on.soon(300 * MILLISECOND, SECOND)
-    first = on.leader() or ""
-    one, other = (name for name in on.replicas() if name != first)
-    await on.until(lambda: _lags(on, first, one) and _lags(on, first, other), look=MILLISECOND)
-    on.cut(one, other)
-    on.kill(first)
-    await on.until(lambda: on.leader() not in (first, None))
+    first, _, _ = await _leads_behind(on)
     await on.soon(SECOND, 2 * SECOND)
     on.mend()
     on.start(first)
@@ -68,6 +52,23 @@ async def _leader_is_cut_from_controllers(on: Stage) -> None:
     on.cut_off(on.leader() or "", on.controllers)
     await on.soon(4 * SECOND, 6 * SECOND)
     on.mend()
+
+
+async def _leads_behind(on: Stage) -> tuple[str, str, str]:
+    """The leader dies while neither follower has heard of its newest high watermark, and one leads; the two cannot reach each other.
+
+    Returns the dead one, the one that leads, the other one.
+    """
+    await on.until(on.whole)
+    await on.soon(300 * MILLISECOND, SECOND)
+    first = on.leader() or ""
+    one, other = (name for name in on.replicas() if name != first)
+    await on.until(lambda: _lags(on, first, one) and _lags(on, first, other), look=MILLISECOND)
+    on.cut(one, other)
+    on.kill(first)
+    await on.until(lambda: on.leader() not in (first, None))
+    second = on.leader() or ""
+    return first, second, other if second == one else one
 
 
 def _lags(on: Stage, leader: str, follower: str) -> bool:
