@@ -68,7 +68,7 @@ class Shape:
     replica_fetch_max_bytes: int = 1 << 20  # less than a batch: one batch at a time
     min_insync_replicas: int = 1
     flush_messages: int | None = None
-    request_timeout_ms: int = 2_000  # of what a broker asks a controller
+    request_timeout_ms: int = 300  # of what a broker asks a controller: as in Kafka (2 s of 9 s) well below its session
     unclean: bool = False
     snapshot_every: int = 40  # records of the metadata log
     raft_fetch_max_bytes: int = 8 << 20  # of the metadata log; less than a batch: one batch at a time
