@@ -222,7 +222,7 @@ def _numbered(history: History, suspects: DataFrame) -> DataFrame:
     known = history.known(history.ledger.join(logs, "log", "left_semi")).selectExpr(
         "log", "offset", f"cast({present} as long) as present"
     )
-    counted = running(known, "below", "present", Reduce.SUM, group="log", order="offset", bits=history.bits)
+    counted = running(known, {"below": ("present", Reduce.SUM)}, group=["log"], order="offset", bits=history.bits)
     return counted.withColumn("below", F.coalesce("below", F.lit(0)))
 
 

@@ -50,7 +50,7 @@ def test_running(spark: Any, bits: int | None, descending: bool) -> None:
     frame = spark.createDataFrame(given, SHAPES)
     for how in Reduce:
         found = running(
-            frame, "found", "value", how, group="grp", order="place", bits=bits, descending=descending
+            frame, {"found": ("value", how)}, group=["grp"], order="place", bits=bits, descending=descending
         ).collect()
         assert {(row["grp"], row["place"]): row["found"] for row in found} == {
             (group, place): reduced(
@@ -98,7 +98,7 @@ def test_no_worker_gets_a_whole_group(spark: Any) -> None:
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
         held = {}
         for bits in (None, 4):
-            cut = running(frame, "found", "value", Reduce.MIN, group="grp", order="place", bits=bits)
+            cut = running(frame, {"found": ("value", Reduce.MIN)}, group=["grp"], order="place", bits=bits)
             held[bits] = [len(part) for part in cut.rdd.glom().collect()]
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
