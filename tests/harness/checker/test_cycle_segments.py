@@ -17,6 +17,7 @@ from harness.checker.serializability.cycles import cycles
 from harness.checker.serializability.graph import OPEN
 from tests.harness.checker.test_dependencies import Record, rows
 
+pytestmark = pytest.mark.usefixtures("small_plans")
 RUNS = 120
 SHAPE = (
     "run string, unit long, write boolean, happened boolean, key long, log long, offset long, process long, "

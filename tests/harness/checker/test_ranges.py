@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,20 +14,7 @@ SHAPES = "grp long, place long, value long"
 PLAIN = {Reduce.MIN: min, Reduce.MAX: max, Reduce.SUM: sum}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small(spark: Any) -> Iterator[None]:
-    """Plans are interpreted, in few tasks: that is most of the time otherwise."""
-    wanted = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
+pytestmark = pytest.mark.usefixtures("small_plans")
 
 
 def rows(seed: int, count: int = 300, groups: int = 4) -> list[Row]:
