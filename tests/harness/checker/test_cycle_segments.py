@@ -18,7 +18,7 @@ from harness.checker.serializability.graph import OPEN
 from tests.harness.checker.test_dependencies import Record, rows
 
 pytestmark = pytest.mark.usefixtures("small_plans")
-RUNS = 60
+RUNS = 40
 SHAPE = (
     "run string, unit long, write boolean, happened boolean, key long, log long, offset long, process long, "
     "invoked long, completed long"
