@@ -32,6 +32,7 @@ def messy(run: str, rng: random.Random) -> Story:
     and commits what it likes, and readers that leave out, go back and do so within transactions.
     """
     story = Story(run=run, workload={**SAFE, "isolation": "read_committed"})
+    places = sorted(range(60), key=lambda place: place + (rng.randrange(6) if rng.random() < 0.3 else 0))
     records: list[tuple[int, str | None]] = []
     now = 0
     for round_ in range(6):
@@ -40,12 +41,9 @@ def messy(run: str, rng: random.Random) -> Story:
             numbers[client] = story.begin(at=now, client=client, process=50 + round_) if rng.random() < 0.7 else None
         for _ in range(rng.randrange(2, 9)):
             client, now = rng.choice(("w1.t0", "w1.t1")), now + 5
-            offset, value = len(records) + (round_ if rng.random() < 0.9 else 0), f"v{len(records)}"
-            if records and rng.random() < 0.2:
-                value, records[-1] = records[-1][1], (records[-1][0], value)
+            offset, value = places[len(records)] + round_, f"v{len(records)}"
             records.append((offset, value))
-            send = {"client": client, "process": 60, "transaction": numbers[client]}
-            story.send(f"v{len(records) - 1}", offset, at=(now, now + 3), **send)  # type: ignore[arg-type]
+            story.send(value, offset, at=(now, now + 3), client=client, process=60, transaction=numbers[client])
         for client, number in numbers.items():
             if number is not None:
                 if rng.random() < 0.4:
