@@ -30,12 +30,13 @@ from typing import Any, Final, Literal, cast
 from kio.index import KioIndexError, load_payload_module
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_writer
 from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
 from nemesis.wire import old_alter_partition
 from nemesis.wire.message import Direction
+from nodes.protocol.tolerant import read_entity
 from nodes.reference.controller import schema as proposed
 
 ALTER_PARTITION: Final = 56
@@ -149,10 +150,10 @@ def with_error(api: int, version: int, frame: bytes, error: str) -> bytes | None
     reader = _reader(api, version, Direction.RESPONSE)
     if reader is None:
         return None
-    read_header, read_payload, header_type, payload_type = reader
+    header_type, payload_type = reader
     try:
-        header, size = read_header(frame, 0)
-        payload, _ = read_payload(frame, size)
+        header, size = read_entity(header_type, frame, 0)
+        payload, _ = read_entity(payload_type, frame, size)
         changed, count = _replace_errors(payload, ERRORS[error])
         if count == 0:
             return None
@@ -170,7 +171,7 @@ def warm_up() -> None:
 
 
 _UNREADABLE = (SerialError, ValueError, TypeError, OverflowError, KeyError)
-_Reader = tuple[Any, Any, Any, Any]  # readers of header and payload, and their types
+_Reader = tuple[Any, Any]  # the types of header and payload
 
 
 @cache
@@ -186,14 +187,13 @@ def _reader(api: int, version: int, direction: Direction) -> _Reader | None:
         except KioIndexError:
             return None
         payload_type = next(one for one in vars(module).values() if getattr(one, "__type__", None) is kind)
-    header_type = payload_type.__header_schema__
-    return entity_reader(header_type), entity_reader(payload_type), header_type, payload_type
+    return payload_type.__header_schema__, payload_type
 
 
 def _entity(reader: _Reader, frame: bytes) -> Any:
-    _, size = reader[0](frame, 0)
-    entity, read = reader[1](frame, size)
-    if size + read != len(frame):
+    _, position = read_entity(reader[0], frame, 0)
+    entity, end = read_entity(reader[1], frame, position)
+    if end != len(frame):
         raise ValueError("bytes left unread")
     return entity
 
