@@ -9,8 +9,8 @@
 Partitions of topics become one flat row each ("topic" or "topicId", "partition" and what belongs to them). A single one is merged into
 the frame's own fields, as above; several are a list under "partitions". Bytes (record batches) become their length.
 
-Frames in versions that kio lacks are not decoded: None. AlterPartition 1 (Kafka 3.2), which kio dropped, is in
-`old_alter_partition.py`. The reference cluster's heartbeats are KIP-631's and have keys of their own; by name they are the same.
+Frames in versions that kio lacks are not decoded: None; those of AlterPartition that it dropped are declared in
+`nodes/reference/controller/declared.py`. The reference cluster's heartbeats are KIP-631's and have keys of their own; by name they are the same.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from kio.serial import entity_writer
 from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
-from nemesis.wire import old_alter_partition
 from nemesis.wire.message import Direction
 from nodes.protocol.tolerant import read_entity
 from nodes.reference.controller import schema as proposed
+from nodes.reference.controller.declared import DECLARED
 
 ALTER_PARTITION: Final = 56
 _FORMER: Final = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown"}  # gone in Kafka 4
@@ -79,15 +79,6 @@ _CONTROL_PLANE: Final = {
     ),
 }
 CONTROL_PLANE: Final = frozenset(key for names in _CONTROL_PLANE.values() for name in names for key in KEYS[name])
-_OWN: Final = {
-    (proposed.BROKER_HEARTBEAT, 0): (proposed.BrokerHeartbeatRequest, proposed.BrokerHeartbeatResponse),
-    (proposed.CONTROLLER_HEARTBEAT, 0): (proposed.ControllerHeartbeatRequest, proposed.ControllerHeartbeatResponse),
-    (ALTER_PARTITION, 0): (proposed.AlterIsrRequest, proposed.AlterIsrResponse),
-    (ALTER_PARTITION, old_alter_partition.VERSION): (
-        old_alter_partition.AlterPartitionRequest,
-        old_alter_partition.AlterPartitionResponse,
-    ),
-}
 ERRORS: Final[Mapping[str, ErrorCode]] = {code.name.upper(): code for code in ErrorCode}
 
 _ROWS_KEPT = 50  # of a frame about more partitions, `fields` in a row of `messages` holds the first ones
@@ -179,8 +170,8 @@ def _reader(api: int, version: int, direction: Direction) -> _Reader | None:
     kind: Literal[EntityType.request, EntityType.response]
     kind = EntityType.request if direction is Direction.REQUEST else EntityType.response
     payload_type: Any
-    if (api, version) in _OWN:
-        payload_type = _OWN[api, version][0 if direction is Direction.REQUEST else 1]
+    if (api, version) in DECLARED:
+        payload_type = DECLARED[api, version][0 if direction is Direction.REQUEST else 1]
     else:
         try:
             module = load_payload_module(api, version, kind)

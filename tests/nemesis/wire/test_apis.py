@@ -12,12 +12,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
-from nemesis.wire import apis, old_alter_partition
+from nemesis.wire import apis
 from nemesis.wire.frame import request_head
 from nemesis.wire.message import Direction
 from nemesis.wire.rule import Match, Rule, Watch
 from nemesis.wire.rulebook import Names, in_force
 from nodes.protocol.framing import encode_request
+from nodes.reference.controller import old_alter_partition
 from nodes.reference.controller import schema as proposed
 from tests.nemesis.wire.rig import RECORDED, recorded
 
