@@ -10,7 +10,8 @@ Partitions of topics become one flat row each ("topic" or "topicId", "partition"
 the frame's own fields, as above; several are a list under "partitions". Bytes (record batches) become their length.
 
 Frames in versions that kio lacks are not decoded: None; those of AlterPartition that it dropped are declared in
-`nodes/reference/controller/declared.py`. The reference cluster's heartbeats are KIP-631's and have keys of their own; by name they are the same.
+`nodes/reference/controller/declared.py`, and so are the reference cluster's heartbeats, which are KIP-631's and have keys of their own; by
+name they are the same.
 """
 
 from __future__ import annotations

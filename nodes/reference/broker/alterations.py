@@ -20,7 +20,11 @@ from nodes.reference.broker.hosted import Hosted
 from nodes.reference.broker.metadata import Metadata
 from nodes.reference.broker.replicas import Replicas
 from nodes.reference.controller import wire
-from nodes.reference.controller.messages import AlterPartitionRequest, AlterPartitionResponse, ProposedIsr
+from nodes.reference.controller.broker_messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ProposedIsr,
+)
 from nodes.reference.environment import SECOND, Clock, Disconnected
 from nodes.reference.metadata.entities import PartitionId
 from nodes.reference.metadata.features import alter_partition_version

@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import BrokerState
+from nodes.reference.controller.broker_messages import (
+    BrokerState,
+)
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import Protection, Protections
 

@@ -20,24 +20,28 @@ from kio.index import load_request_schema, load_response_schema
 from kio.static.protocol import Entity
 
 from nodes.reference.controller import schema, wire_requests, wire_responses
-from nodes.reference.controller.declared import DECLARED
-from nodes.reference.controller.entities import Values, made
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     AllocateProducerIdsRequest,
-    AlterConfigsRequest,
     AlterPartitionRequest,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     ControllerHeartbeatRequest,
+    UnregisterBrokerRequest,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
+)
+from nodes.reference.controller.declared import DECLARED
+from nodes.reference.controller.entities import Values, made
+from nodes.reference.controller.messages import (
     Request,
     Response,
-    UnregisterBrokerRequest,
-    UpdateFeaturesRequest,
 )
 
 

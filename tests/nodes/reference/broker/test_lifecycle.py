@@ -6,7 +6,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.broker.lifecycle import NO_EPOCH, Lifecycle
-from nodes.reference.controller.messages import BrokerState
+from nodes.reference.controller.broker_messages import (
+    BrokerState,
+)
 from nodes.reference.controller.schema import BrokerHeartbeatResponse
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import ALL_ON, Protection, Protections

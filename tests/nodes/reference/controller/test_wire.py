@@ -9,13 +9,10 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    AlteredConfigs,
     AlteredPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -24,10 +21,18 @@ from nodes.reference.controller.messages import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     BrokerState,
-    ConfigChange,
-    ConfigOperation,
     ControllerHeartbeatRequest,
     ControllerHeartbeatResponse,
+    ProposedIsr,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredConfigs,
+    ConfigChange,
+    ConfigOperation,
     CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -45,16 +50,15 @@ from nodes.reference.controller.messages import (
     MorePartitions,
     NamedError,
     NewTopic,
-    ProposedIsr,
-    Request,
     ResourceChanges,
     ResourceConfigs,
-    Response,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
     UpgradeType,
+)
+from nodes.reference.controller.messages import (
+    Request,
+    Response,
 )
 from nodes.reference.controller.wire import (
     APIS,
