@@ -7,7 +7,7 @@ Those of brokers and controllers are in broker_messages.py, those of clients in 
     BrokerRegistrationRequest   BrokerRegistration 62, 0-1           a broker that starts, until it has an epoch
     BrokerHeartbeatRequest      KIP-631's BrokerHeartbeat (1050, 0)  a registered broker, every broker.heartbeat.interval.ms
     UnregisterBrokerRequest     UnregisterBroker 64, 0               an administrator
-    AlterPartitionRequest       AlterPartition 56, 0-3                a leader; version 0 is KIP-497's AlterIsr
+    AlterPartitionRequest       AlterPartition 56, 0-3               a leader; version 0 is KIP-497's AlterIsr
     AllocateProducerIdsRequest  AllocateProducerIds 67, 0            a broker that runs out of producer ids
     ControllerHeartbeatRequest  KIP-631's ControllerHeartbeat (1051, 0)                               a standby controller
     CreateTopicsRequest         CreateTopics 19, 2-7                 clients, passed on by a broker, as all below
