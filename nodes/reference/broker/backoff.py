@@ -1,8 +1,8 @@
 """How long to wait before asking again: longer each time, and not at the same moment as everybody else (KIP-580).
 
-    backoff = Backoff(environment.random, 100 * MILLISECOND, 3 * SECOND)
-    backoff.next()        about 100 ms; then about 200 ms, 400 ms ...; never more than 3 s
-    backoff.reset()       it has worked
+backoff = Backoff(environment.random, 100 * MILLISECOND, 3 * SECOND)
+backoff.next()        about 100 ms; then about 200 ms, 400 ms ...; never more than 3 s
+backoff.reset()       it has worked
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64
 
 from nodes.reference.broker.backoff import Backoff
+from nodes.reference.broker.broker import Broker
 from nodes.reference.broker.heartbeats import Heartbeats
 from nodes.reference.broker.lifecycle import Lifecycle
 from nodes.reference.broker.metadata import Metadata
@@ -127,3 +128,27 @@ def test_a_backoff_does_not_outgrow_its_end() -> None:
     assert min(waits[5:]) >= 2_400
     backoff.reset()
     assert backoff.next() <= 100
+
+
+def test_who_is_not_registered_need_not_ask_whether_it_may_stop() -> None:
+    """A controlled shutdown would last 30 s, and has nobody to ask."""
+    world, brokers = World(1), list[Broker]()
+
+    async def nothing_comes(metadata: Metadata) -> None:
+        await asyncio.Event().wait()
+
+    async def program(environment: Environment) -> None:
+        settings = BrokerSettings(
+            node_id=1, cluster_id="k", listener=Address("b1", 9092), controllers={101: CONTROLLER}
+        )
+        brokers.append(Broker(environment, settings, nothing_comes))
+        await brokers[0].run()
+
+    machine = world.machine("b1")
+    world.start(machine, program)
+    world.run_for(SECOND)
+    brokers[0].stop()
+    world.run_for(10 * SECOND)  # for which it waits for an answer to its registration
+    assert machine.process is None
+    assert world.failures == []
+    world.close()
