@@ -37,6 +37,17 @@ def test_every_recorded_frame_is_decoded() -> None:
         decoded(bytes.fromhex(one["response"]), one["api"], one["version"], Direction.RESPONSE)
 
 
+def test_tagged_fields_of_newer_software_are_skipped() -> None:
+    """KIP-482: one in the header of a response, right after its length and correlation id."""
+    frame = recorded(ALTER_PARTITION, "4.3.1")[1]
+    newer = frame[:8] + b"\x01\x63\x02ab" + frame[9:]
+    assert decoded(newer, ALTER_PARTITION, 3, Direction.RESPONSE) == decoded(
+        frame, ALTER_PARTITION, 3, Direction.RESPONSE
+    )
+    refused = apis.with_error(ALTER_PARTITION, 3, newer[4:], "NOT_CONTROLLER")
+    assert refused == apis.with_error(ALTER_PARTITION, 3, frame[4:], "NOT_CONTROLLER") is not None
+
+
 @pytest.mark.parametrize(("release", "version"), [("3.4.1", 2), ("4.3.1", 3)])
 def test_an_isr_is_a_list_of_brokers_in_every_version(release: str, version: int) -> None:
     fields = decoded(recorded(ALTER_PARTITION, release)[0], ALTER_PARTITION, version).fields
