@@ -39,9 +39,7 @@ class TransactionState(enum.Enum):
 
 
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-_AT_REST: Final = frozenset(
-    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
-)
+_AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
