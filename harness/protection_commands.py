@@ -38,7 +38,8 @@ def catch_table(
         typer.Option(min=0, max=10_000, help=f"Runs with all protections on and every fault. [default: {HEALTHY}]"),
     ] = None,
     real: Annotated[
-        bool, typer.Option("--real", help="On clusters of real processes, one run at a time; needs what `krash run` needs.")
+        bool,
+        typer.Option("--real", help="On clusters of real processes, one run at a time; needs what `krash run` needs."),
     ] = False,
     only: Annotated[
         list[str] | None,

@@ -4,11 +4,12 @@
     RealTry    one run of real processes; one JSON line of a tries.jsonl of its own
     Row        a protection, what was stated beforehand, and what came: in simulated clusters, and on a real one
 
-A protection is *caught* when the anomaly that was stated came in at least nine of ten simulated runs without it, and nothing in any run with
-it. It is *shown* when a real run without it had the anomaly stated for it, and a real run with it was valid.
+A protection is *caught* when the anomaly that was stated came in at least nine of ten simulated runs without it, and nothing in any run
+with it. It is *shown* when a real run without it had the anomaly stated for it, and a real run with it was valid.
 
-`protections.json` is {"format": 2, "date": "2026-11-21", "rows": [Row.as_json(), ...], "healthy": {"runs": 50, "found": 2}}. It is also what
-the two commands leave to each other: the one that makes simulated runs keeps the real ones as they stand there, and the other way round.
+`protections.json` is {"format": 2, "date": "2026-11-21", "rows": [Row.as_json(), ...], "healthy": {"runs": 50, "found": 2}}. It is also
+what the two commands leave to each other: the one that makes simulated runs keeps the real ones as they stand there, and the other way
+round.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True)
 class RealTry:
-    """seconds: from the first node to the verdict. first_s: as of Try; None too where the anomaly names no op."""
+    """seconds: from the first node to the end of the run, without its judgement. first_s: as of Try; None where the anomaly names no op."""
 
     key: str
     subject: str
@@ -199,7 +200,7 @@ def _page(table: Table) -> Iterator[str]:
     yield "The same switches on processes in network namespaces of their own, with librdkafka's clients, by a spec or a race that"
     yield "`harness/real/counterparts.py` states, judged as every run is. Runs that were not reached say nothing and do not count."
     yield ""
-    yield f"- {shown} of {len(table.rows)} protections: found without it, and a valid run with it; {left_out} cannot be shown so, and why not stands there."
+    yield f"- {shown} of {len(table.rows)} protections: found without it, and a valid run with it; {left_out} are not run, and say why."
     yield "- Again: `krash protections catch --real`; one: `krash protections catch --real --only NAME`."
     yield ""
     yield "| protection | what is run | anomaly stated | found without it | first after | found with it | a run takes | also seen | date |"

@@ -1,10 +1,10 @@
 """`krash protections catch --real`: every protection off and on in a cluster of real processes, and the second half of the table.
 
-    counterparts -> runs that are still missing, one at a time, each judged as it ends -> tries.jsonl -> docs/protections.{md,json}
+    counterparts -> runs that are still missing, one at a time -> one Spark job for some -> tries.jsonl -> docs/protections.{md,json}
 
-Without its protection a counterpart is tried until the anomaly came, with it until a run says something: TRIES times at most. Tries are kept
-and count as long as no source that they depend on has changed, so that a command that was stopped goes on where it was; the table shows what
-is known, also of tries that count no more. Directories of runs stay only where something did not come as stated.
+Without its protection a counterpart is tried until the anomaly came, with it until a run says something: TRIES times at most. Tries are
+kept and count as long as no source that they depend on has changed, so that a command that was stopped goes on where it was; the table
+shows what is known, also of tries that count no more. Directories of runs stay only where something did not come as stated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -29,10 +29,11 @@ from harness.errors import UsageError
 from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
 from harness.judge_process import JudgeProcess
+from harness.publish import publish
 from harness.race_order import settle, spec_of
 from harness.real.counterpart import PROTECTIONS_OFF, Counterpart, NotRun, Played, Run
 from harness.real.counterparts import COUNTERPARTS
-from harness.run import Prepared, execute, prepare
+from harness.run import Prepared, judged, perform, prepare
 from harness.simulated.catch import first_witness, kept_table, stated, write_table
 from harness.spec_file import load_spec
 from harness.track_record import commit
@@ -40,7 +41,7 @@ from reports.protections import Real, RealTry, Row, Table, Tally
 from reports.verdict import Severity, Status, Validity, Verdict
 
 TRIES: Final = 3
-TRY_LIMIT: Final = 900.0  # seconds; a stage has limits of its own, and this is for what hangs around it
+TOGETHER: Final = 8  # runs that are judged in one Spark job; a command that is stopped loses so many at most
 FILE: Final = "tries.jsonl"
 _DEPENDS_ON: Final = ("nodes/reference", "workloads", "harness/checker", "harness/history")
 
@@ -65,11 +66,12 @@ class Wanted:
 
     @property
     def key(self) -> str:
-        """A hash of all that the outcome depends on."""
-        shown = self.counterpart.shown
-        about = json.dumps([self.name, repr(self.counterpart)], sort_keys=True)
-        script = Path(shown.source).read_text() if isinstance(shown, Played) and shown.source != shown.race else ""
-        return hashlib.sha256("\0".join([_sources(), script, about]).encode()).hexdigest()[:16]
+        """A hash of all that the outcome depends on; words are for people."""
+        counterpart, shown = self.counterpart, self.counterpart.shown
+        told = {name: value for name, value in asdict(shown).items() if name != "words"}
+        about = json.dumps([self.name, counterpart.anomaly, counterpart.off(off=self.off), told], sort_keys=True)
+        script = [Path(shown.source)] if isinstance(shown, Played) and shown.source != shown.race else []
+        return hashlib.sha256("\0".join([_sources(), hash_of(script), about]).encode()).hexdigest()[:16]
 
     def came(self, one: RealTry) -> bool:
         """Did this try come as stated?"""
@@ -91,8 +93,12 @@ def says(one: RealTry) -> bool:
     return one.status in (Status.JUDGED, Status.NO_DATA)
 
 
+class Interrupted(Exception):
+    """Somebody stopped a run; runs before it that nobody has judged are lost."""
+
+
 class Runner(Protocol):
-    async def run(self, wanted: Wanted) -> RealTry: ...
+    async def run(self, batch: Sequence[Wanted]) -> Sequence[RealTry]: ...
     async def close(self) -> None: ...
 
 
@@ -108,7 +114,7 @@ def catch_really(flags: Flags, runner: Runner | None = None) -> int:
     console.print(f" plan      {len(every)} runs, {len(missing)} to do; {left_out} protections have none, and say why")
     try:
         asyncio.run(_all(missing, kept, runner or RunRunner(console, flags.runs), flags, console))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         return INTERRUPTED
     finally:
         _write(flags, chosen, kept, console)
@@ -141,17 +147,14 @@ def _kept(path: Path) -> list[RealTry]:
     return found
 
 
-async def _all(
-    missing: Sequence[Wanted], kept: list[RealTry], runner: Runner, flags: Flags, console: Console
-) -> None:
+async def _all(wanted: Sequence[Wanted], kept: list[RealTry], runner: Runner, flags: Flags, console: Console) -> None:
     """Round by round, so that the first try of everything comes before the second of anything."""
     try:
         for _ in range(TRIES):
-            for one in missing:
-                if one.missing(_of(one, kept)):
-                    found = await runner.run(one)
-                    if found.status == Status.INTERRUPTED:
-                        raise KeyboardInterrupt
+            missing = [one for one in wanted if one.missing(_of(one, kept))]
+            for begin in range(0, len(missing), TOGETHER):
+                batch = missing[begin : begin + TOGETHER]
+                for one, found in zip(batch, await runner.run(batch), strict=True):
                     with (flags.runs / FILE).open("a") as out:
                         out.write(found.as_line() + "\n")
                     kept.append(found)
@@ -167,28 +170,58 @@ def _told(wanted: Wanted, found: RealTry) -> str:
     return words if came == "as stated" else f"{words}\n          {found.note or ''} {found.run_dir or ''}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A run that was made, before anybody has judged it."""
+
+    wanted: Wanted
+    directory: Path
+    seconds: float
+
+
 class RunRunner:
-    """Runs as `krash run` and `krash race run` do, all with one judge."""
+    """Runs as `krash run` and `krash race run` make them, judged together."""
 
     def __init__(self, console: Console, runs: Path) -> None:
         self._console, self._runs = console, runs
         self._judge = JudgeProcess(runs / "judge.log")
 
-    async def run(self, wanted: Wanted) -> RealTry:
-        began, prepared = time.monotonic(), await asyncio.to_thread(self._prepare, wanted)
-        warm_at = "workload" if isinstance(wanted.counterpart.shown, Run) else "deploy"
-        try:
-            async with asyncio.timeout(TRY_LIMIT):
-                verdict, _ = await execute(prepared, self._console, quiet=True, judge=self._judge, warm_at=warm_at)
-        except TimeoutError:
-            return _try(wanted, Status.HANG, Validity.UNKNOWN, began, note=f"it took longer than {TRY_LIMIT:g} s")
-        counts = {found.type: found.count for found in verdict.anomalies if found.severity == Severity.VIOLATION}
-        first = _first_s(prepared.directory, wanted.counterpart.anomaly) if wanted.off else None
-        found = _try(wanted, verdict.status, verdict.verdict, began, anomalies=counts, first_s=first)
+    async def run(self, batch: Sequence[Wanted]) -> Sequence[RealTry]:
+        made = []
+        for wanted in batch:
+            made.append(await self._make(wanted))
+            self._console.print(f" run       {wanted.name}: {made[-1].seconds:.0f} s", soft_wrap=True)
+        verdicts = await judged([one.directory for one in made], self._judge)
+        return [self._found(one, verdicts[one.directory]) for one in made]
+
+    async def _make(self, wanted: Wanted) -> _Made:
+        prepared, began = await asyncio.to_thread(self._prepare, wanted), time.monotonic()
+        ending = await perform(prepared, self._console, self._judge)
+        if ending.status == Status.INTERRUPTED:
+            raise Interrupted
+        return _Made(wanted=wanted, directory=prepared.directory, seconds=round(time.monotonic() - began, 1))
+
+    def _found(self, made: _Made, verdict: Verdict) -> RealTry:
+        """The row, and of the run's directory only what is worth its place, with a report."""
+        wanted = made.wanted
+        found = RealTry(
+            key=wanted.key,
+            subject=wanted.counterpart.protection.value,
+            off=wanted.off,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            commit=commit(),
+            status=verdict.status,
+            verdict=verdict.verdict,
+            anomalies={one.type: one.count for one in verdict.anomalies if one.severity == Severity.VIOLATION},
+            first_s=_first_s(made.directory, wanted.counterpart.anomaly) if wanted.off else None,
+            seconds=made.seconds,
+        )
         if wanted.came(found):
-            shutil.rmtree(prepared.directory)
+            shutil.rmtree(made.directory)
             return found
-        return replace(found, note=_why(verdict), run_dir=str(prepared.directory))
+        for complaint in publish(made.directory, verdict):
+            self._console.print(f" note      {complaint}", soft_wrap=True)
+        return replace(found, note=_why(verdict), run_dir=str(made.directory))
 
     async def close(self) -> None:
         await self._judge.close()
@@ -201,7 +234,10 @@ class RunRunner:
             spec = load_spec(None, settings=_with_config(shown.settings, config, name=counterpart.protection.value))
             return prepare(spec, self._console, **quiet)
         assert isinstance(shown, Played)
-        settings = {**shown.parameters, **{f"config.all.{key}": value for key, value in (shown.config | config).items()}}
+        settings = {
+            **shown.parameters,
+            **{f"config.all.{key}": value for key, value in (shown.config | config).items()},
+        }
         variant = settings.pop("variant", None)
         order, more = settle(shown.source, system="reference", variant=variant, settings=settings)
         spec = spec_of(order, backend="local", seed=None, settings=more)
@@ -213,31 +249,6 @@ def _with_config(settings: Mapping[str, Any], config: Mapping[str, str], *, name
     """A spec's settings with configuration for all nodes on top of its own."""
     own = settings.get("config", {})
     return {**settings, "name": name, "config": {**own, "all": {**own.get("all", {}), **config}}}
-
-
-def _try(
-    wanted: Wanted,
-    status: str,
-    verdict: str,
-    began: float,
-    *,
-    anomalies: Mapping[str, int] | None = None,
-    first_s: float | None = None,
-    note: str | None = None,
-) -> RealTry:
-    return RealTry(
-        key=wanted.key,
-        subject=wanted.counterpart.protection.value,
-        off=wanted.off,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-        commit=commit(),
-        status=status,
-        verdict=verdict,
-        anomalies=anomalies or {},
-        first_s=first_s,
-        seconds=round(time.monotonic() - began, 1),
-        note=note,
-    )
 
 
 def _why(verdict: Verdict) -> str | None:
@@ -267,12 +278,8 @@ def _write(flags: Flags, chosen: Sequence[Counterpart], kept: Sequence[RealTry],
     for row in rows:
         if row.protection in mine:
             real = row.real
-            console.print(
-                f" {row.protection}: not run: {real.because}"
-                if real.because is not None
-                else f" {row.protection}: {real.anomaly} in {real.off.found} of {real.off.runs} without it, {real.on.found} of {real.on.runs} with it",
-                soft_wrap=True,
-            )
+            found = f"{real.anomaly} in {real.off.found} of {real.off.runs} without it, {real.on.found} of {real.on.runs} with it"
+            console.print(f" {row.protection}: {f'not run: {real.because}' if real.because else found}", soft_wrap=True)
     write_table(flags.out, table)
     shown = sum(row.real.shown for row in rows)
     console.print(f" shown     {shown} of {len(rows)}; written {flags.out / 'protections.md'}", soft_wrap=True)
@@ -294,4 +301,3 @@ def _real(counterpart: Counterpart, kept: Sequence[RealTry], row: Row) -> Real:
         seconds=median(one.seconds for one in said),
         at=max(one.at for one in said)[:10],
     )
-

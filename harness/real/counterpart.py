@@ -4,8 +4,8 @@
     Counterpart(protection=Protection.CHECK_QUORUM, anomaly="two-active-controllers", shown=Played(race="two-controllers"))
     Counterpart(protection=Protection.FSYNC_ON_VOTE, anomaly="two-active-controllers", shown=NotRun(because="..."))
 
-`krash protections catch --real` runs each with the protection off and, as the control, with all of them on. What else a counterpart switches
-off (`always_off`) is off in both: a second line of defence is shown without the first.
+`krash protections catch --real` runs each with the protection off and, as the control, with all of them on. What else a counterpart
+switches off (`always_off`) is off in both: a second line of defence is shown without the first.
 """
 
 from __future__ import annotations

@@ -79,7 +79,13 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
         shown=Run(
             words="spec: both followers are dead while 500 records are acknowledged; then they come back, and the leader is dead",
             settings=log(
-                {"at": "3s", "fault": "kill", "target": "followers of log-0", "as": "followers", "until": {"after": "last"}},
+                {
+                    "at": "3s",
+                    "fault": "kill",
+                    "target": "followers of log-0",
+                    "as": "followers",
+                    "until": {"after": "last"},
+                },
                 {
                     "when": {"after": "followers", "isr_of": "log-0", "is": 1, "acknowledged": 500},
                     "fault": "kill",
@@ -161,12 +167,16 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.ID_CONFLICT_RESOLVED,
         anomaly="unavailable",
-        shown=NotRun(because="a topology gives every node a broker id of its own, and a backend starts no second process of one"),
+        shown=NotRun(
+            because="a topology gives every node a broker id of its own, and a backend starts no second process of one"
+        ),
     ),
     Counterpart(
         protection=Protection.STALE_EPOCH_IN_HEARTBEAT,
         anomaly="unavailable",
-        shown=NotRun(because="a topology gives every node a broker id of its own, and a backend starts no second process of one"),
+        shown=NotRun(
+            because="a topology gives every node a broker id of its own, and a backend starts no second process of one"
+        ),
     ),
     Counterpart(
         protection=Protection.CHECK_QUORUM, anomaly="two-active-controllers", shown=Played(race="two-controllers")
@@ -184,13 +194,15 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.FSYNC_ON_VOTE,
         anomaly="two-active-controllers",
-        shown=NotRun(because=NO_POWER.format(what="a controller", why="`power-loss` leaves its metadata directory alone")),
+        shown=NotRun(
+            because=NO_POWER.format(what="a controller", why="`power-loss` leaves its metadata directory alone")
+        ),
     ),
     Counterpart(
         protection=Protection.SNAPSHOT_HAS_ALL_COMMITTED,
         anomaly="lost-write",
         shown=NotRun(
-            because="the moment is within one fsync of a standby, between hearing of a commit and applying it; nothing stops a process there"
+            because="the moment is within one fsync of a standby, between hearing of a commit and applying it: no fault hits it"
         ),
     ),
     Counterpart(
@@ -203,7 +215,9 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.FSYNC_ON_APPEND,
         anomaly="lost-write",
-        shown=NotRun(because=NO_POWER.format(what="a controller", why="`power-loss` leaves its metadata directory alone")),
+        shown=NotRun(
+            because=NO_POWER.format(what="a controller", why="`power-loss` leaves its metadata directory alone")
+        ),
     ),
     Counterpart(
         protection=Protection.CHECKSUM_AFTER_TORN_WRITE, anomaly="lost-write", shown=Played(race="torn_batch.py")

@@ -77,7 +77,9 @@ GROUP_COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.OFFSET_COMMIT_WRITTEN,
         anomaly="committed-offset-backwards",
-        shown=Run(words="spec: a group whose coordinator is killed again and again", settings=groups(*KILLED_COORDINATORS)),
+        shown=Run(
+            words="spec: a group whose coordinator is killed again and again", settings=groups(*KILLED_COORDINATORS)
+        ),
     ),
     Counterpart(
         protection=Protection.GENERATION_FENCED,
@@ -100,9 +102,7 @@ GROUP_COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
         anomaly="two-owners",
         shown=Run(
             words="spec: two processes have one group.instance.id",
-            settings=groups(
-                clients=2, members=1, stay_ms=[4000, 8000], consumer_config={"group.instance.id": "twin"}
-            ),
+            settings=groups(clients=2, members=1, stay_ms=[4000, 8000], consumer_config={"group.instance.id": "twin"}),
         ),
     ),
     Counterpart(

@@ -249,9 +249,9 @@ def _write(
     if flags.only:
         for row in rows:
             if row.protection in chosen:
+                off, on, also = row.off, row.on, f"; also {', '.join(row.off.also)}" if row.off.also else ""
                 console.print(
-                    f" {row.protection}: {row.anomaly} in {row.off.found} of {row.off.runs} without it, {row.on.found} of {row.on.runs} with it"
-                    f"{'; also ' + ', '.join(row.off.also) if row.off.also else ''}",
+                    f" {row.protection}: {row.anomaly} in {off.found} of {off.runs} without it, {on.found} of {on.runs} with it{also}",
                     soft_wrap=True,
                 )
         return

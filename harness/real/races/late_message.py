@@ -37,10 +37,10 @@ async def late_message(on: Stage, variant: Variant = "produce") -> None:
     """A message of who was replaced arrives in the middle of its successor's transaction.
 
     Variants:
-      produce   a Produce is late: its producer has been replaced meanwhile, whose successor has a transaction open in that partition. The
-                zombie's records share the fate of that transaction, and it is committed
-      marker    a coordinator dies, and its marker is late: its successor has ended that transaction, and the producer has begun another. The
-                marker commits what that one has written by then, and it is aborted
+      produce   a Produce is late: its producer has been replaced meanwhile, whose successor has a transaction open in that partition.
+                The zombie's records share the fate of that transaction, and it is committed
+      marker    a coordinator dies, and its marker is late: its successor has ended that transaction, and the producer has begun
+                another. The marker commits what that one has written by then, and it is aborted
     """
     coordinator = await on.cluster.coordinator_of(ID)
     leader = "b2" if coordinator == "b1" else "b1"

@@ -18,8 +18,8 @@ from nemesis.races.stage import Stage
 async def maximal_isr(on: Stage, records: int = 20, alone_s: float = 4.0) -> None:
     """The controller adds a follower to the ISR, which the leader does not hear; then the two are cut off from each other.
 
-    The leader b1 asks for b2 in the ISR. The controller agrees, and neither its answer nor its metadata reach b1. From that moment on b2 may be
-    elected. A leader that waits only for the ISR that it knows to be committed acknowledges what b2 never gets.
+    The leader b1 asks for b2 in the ISR. The controller agrees, and neither its answer nor its metadata reach b1. From that moment on
+    b2 may be elected. A leader that waits only for the ISR that it knows to be committed acknowledges what b2 never gets.
     """
     await on.kill("b2")
     await on.until(all_of(fenced("b2"), isr("t", 0) == {"b1"}))

@@ -19,9 +19,9 @@ from nemesis.races.stage import Stage
 async def truncate_by_epoch(on: Stage, records: int = 50, more: int = 10, hears_s: float = 4.0) -> None:
     """A follower that has not heard of the newest high watermark hears of a new leader, cannot ask it anything, and leads next.
 
-    The last records are on all three replicas and acknowledged, and no answer that tells the followers so arrives. The leader b1 dies, b2
-    leads, and b3 cannot reach it. A replica that cuts its log to its own high watermark, as before KIP-101, loses the last records there and
-    then. b2 dies, b3 leads, and they are gone.
+    The last records are on all three replicas and acknowledged, and no answer that tells the followers so arrives. The leader b1 dies,
+    b2 leads, and b3 cannot reach it. A replica that cuts its log to its own high watermark, as before KIP-101, loses the last records
+    there and then. b2 dies, b3 leads, and they are gone.
     """
     await on.produce("t", 0, records)
     await on.until(all_of(end_offset("t", 0, on="b2") == records, end_offset("t", 0, on="b3") == records))

@@ -32,8 +32,8 @@ Variant = Literal["goes-on", "restarted"]
 async def two_votes(on: Stage, variant: Variant = "restarted", records: int = 20) -> None:
     """Two controllers stand for election in one epoch, and the third votes for both.
 
-    The active controller's answers to one standby are late, and the other standby is paused: the first stands, and has the former leader's vote.
-    It leads, and nobody else hears of it. Then the other one wakes up and stands in the same epoch.
+    The active controller's answers to one standby are late, and the other standby is paused: the first stands, and has the former
+    leader's vote. It leads, and nobody else hears of it. Then the other one wakes up and stands in the same epoch.
 
     Variants:
       goes-on     the voter is asked twice
