@@ -236,7 +236,7 @@ class RunRunner:
         assert isinstance(shown, Played)
         settings = {
             **shown.parameters,
-            **{f"config.all.{key}": value for key, value in (shown.config | config).items()},
+            **{f"config.all.{key}": value for key, value in {**shown.config, **config}.items()},
         }
         variant = settings.pop("variant", None)
         order, more = settle(shown.source, system="reference", variant=variant, settings=settings)
