@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from nemesis.races.asked import quorum_leader
-from nemesis.races.conditions import Condition, Eyes, Sighting, answers
+from nemesis.races.conditions import Condition, Eyes, Sighting, answers, held
 from nemesis.races.race import cluster, race, topic
 from nemesis.races.stage import Stage
 
@@ -32,8 +32,8 @@ Variant = Literal["goes-on", "restarted"]
 async def two_votes(on: Stage, variant: Variant = "restarted", records: int = 20) -> None:
     """Two controllers stand for election in one epoch, and the third votes for both.
 
-    The active controller's answers to one standby are late, and the other standby is paused: the first stands, and has the former
-    leader's vote. It leads, and nobody else hears of it. Then the other one wakes up and stands in the same epoch.
+    The active controller's answers to its standbys are late, and one of them is paused: the other stands, and has the former leader's
+    vote. It leads, and nobody else hears of it. Then the one that was paused wakes up and stands in the same epoch.
 
     Variants:
       goes-on     the voter is asked twice
@@ -41,6 +41,8 @@ async def two_votes(on: Stage, variant: Variant = "restarted", records: int = 20
     """
     await on.produce("t", 0, records)
     voter, first, second = await on.controllers()
+    unheard = await on.hold("Fetch", source=second, destination=voter, response=True)
+    await on.until(held(unheard))
     await on.pause(second)
     await on.hold("Fetch", source=first, destination=voter, response=True)
     await on.hold("BeginQuorumEpoch", source=first)
