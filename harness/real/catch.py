@@ -28,6 +28,7 @@ from rich.console import Console
 from harness.errors import UsageError
 from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
+from harness.history.rundir import VERDICT_JSON, read_run_info, update_run_info
 from harness.judge_process import JudgeProcess
 from harness.publish import publish
 from harness.race_order import settle, spec_of
@@ -41,7 +42,8 @@ from reports.protections import Real, RealTry, Row, Table, Tally
 from reports.verdict import Severity, Status, Validity, Verdict
 
 TRIES: Final = 3
-TOGETHER: Final = 8  # runs that are judged in one Spark job; a command that is stopped loses so many at most
+TOGETHER: Final = 8  # runs that are judged in one Spark job
+MADE: Final = "protection_try"  # in run.json of a run that was made: {"key": Wanted.key, "seconds": 41.2}
 FILE: Final = "tries.jsonl"
 _DEPENDS_ON: Final = ("nodes/reference", "workloads", "harness/checker", "harness/history")
 
@@ -94,7 +96,7 @@ def says(one: RealTry) -> bool:
 
 
 class Interrupted(Exception):
-    """Somebody stopped a run; runs before it that nobody has judged are lost."""
+    """Somebody stopped a run. Runs before it that nobody has judged wait for the next command."""
 
 
 class Runner(Protocol):
@@ -172,7 +174,7 @@ def _told(wanted: Wanted, found: RealTry) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """A run that was made, before anybody has judged it."""
+    """A run that was made, before anybody has judged it; seconds from the first node to its end."""
 
     wanted: Wanted
     directory: Path
@@ -184,12 +186,12 @@ class RunRunner:
 
     def __init__(self, console: Console, runs: Path) -> None:
         self._console, self._runs = console, runs
-        self._judge = JudgeProcess(runs / "judge.log")
+        self._judge = JudgeProcess(runs / "judge.log", cold=True)
 
     async def run(self, batch: Sequence[Wanted]) -> Sequence[RealTry]:
         made = []
         for wanted in batch:
-            made.append(await self._make(wanted))
+            made.append(_made_before(wanted, self._runs) or await self._make(wanted))
             self._console.print(f" run       {wanted.name}: {made[-1].seconds:.0f} s", soft_wrap=True)
         verdicts = await judged([one.directory for one in made], self._judge)
         return [self._found(one, verdicts[one.directory]) for one in made]
@@ -199,7 +201,9 @@ class RunRunner:
         ending = await perform(prepared, self._console, self._judge)
         if ending.status == Status.INTERRUPTED:
             raise Interrupted
-        return _Made(wanted=wanted, directory=prepared.directory, seconds=round(time.monotonic() - began, 1))
+        seconds = round(time.monotonic() - began, 1)
+        update_run_info(prepared.directory, **{MADE: {"key": wanted.key, "seconds": seconds}})
+        return _Made(wanted=wanted, directory=prepared.directory, seconds=seconds)
 
     def _found(self, made: _Made, verdict: Verdict) -> RealTry:
         """The row, and of the run's directory only what is worth its place, with a report."""
@@ -243,6 +247,15 @@ class RunRunner:
         spec = spec_of(order, backend="local", seed=None, settings=more)
         race: Any = {"purpose": "race", "topology": order.topology(), "more": {"race": order.as_json()}}
         return prepare(spec, self._console, **quiet, **race)
+
+
+def _made_before(wanted: Wanted, runs: Path) -> _Made | None:
+    """A run that an earlier command made, and was stopped before it was judged."""
+    for directory in sorted(path.parent for path in runs.glob("*/run.json")):
+        made = read_run_info(directory).more.get(MADE, {})
+        if made.get("key") == wanted.key and not (directory / VERDICT_JSON).exists():
+            return _Made(wanted=wanted, directory=directory, seconds=made["seconds"])
+    return None
 
 
 def _with_config(settings: Mapping[str, Any], config: Mapping[str, str], *, name: str) -> dict[str, Any]:
