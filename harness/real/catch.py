@@ -28,6 +28,7 @@ from rich.console import Console
 from harness.errors import UsageError
 from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
+from harness.history.errors import HistoryError
 from harness.history.rundir import VERDICT_JSON, read_run_info, update_run_info
 from harness.judge_process import JudgeProcess
 from harness.publish import publish
@@ -173,7 +174,7 @@ def _told(wanted: Wanted, found: RealTry) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made:
+class Made:
     """A run that was made, before anybody has judged it; seconds from the first node to its end."""
 
     wanted: Wanted
@@ -191,21 +192,21 @@ class RunRunner:
     async def run(self, batch: Sequence[Wanted]) -> Sequence[RealTry]:
         made = []
         for wanted in batch:
-            made.append(_made_before(wanted, self._runs) or await self._make(wanted))
+            made.append(made_before(wanted, self._runs) or await self._make(wanted))
             self._console.print(f" run       {wanted.name}: {made[-1].seconds:.0f} s", soft_wrap=True)
         verdicts = await judged([one.directory for one in made], self._judge)
         return [self._found(one, verdicts[one.directory]) for one in made]
 
-    async def _make(self, wanted: Wanted) -> _Made:
+    async def _make(self, wanted: Wanted) -> Made:
         prepared, began = await asyncio.to_thread(self._prepare, wanted), time.monotonic()
         ending = await perform(prepared, self._console, self._judge)
         if ending.status == Status.INTERRUPTED:
             raise Interrupted
         seconds = round(time.monotonic() - began, 1)
         update_run_info(prepared.directory, **{MADE: {"key": wanted.key, "seconds": seconds}})
-        return _Made(wanted=wanted, directory=prepared.directory, seconds=seconds)
+        return Made(wanted=wanted, directory=prepared.directory, seconds=seconds)
 
-    def _found(self, made: _Made, verdict: Verdict) -> RealTry:
+    def _found(self, made: Made, verdict: Verdict) -> RealTry:
         """The row, and of the run's directory only what is worth its place, with a report."""
         wanted = made.wanted
         found = RealTry(
@@ -249,12 +250,15 @@ class RunRunner:
         return prepare(spec, self._console, **quiet, **race)
 
 
-def _made_before(wanted: Wanted, runs: Path) -> _Made | None:
+def made_before(wanted: Wanted, runs: Path) -> Made | None:
     """A run that an earlier command made, and was stopped before it was judged."""
     for directory in sorted(path.parent for path in runs.glob("*/run.json")):
-        made = read_run_info(directory).more.get(MADE, {})
+        try:
+            made = read_run_info(directory).more.get(MADE, {})
+        except HistoryError:
+            continue  # torn, or of another krash
         if made.get("key") == wanted.key and not (directory / VERDICT_JSON).exists():
-            return _Made(wanted=wanted, directory=directory, seconds=made["seconds"])
+            return Made(wanted=wanted, directory=directory, seconds=made["seconds"])
     return None
 
 

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from harness.checker.anomalies import BY_NAME
 from harness.errors import UsageError
+from harness.history.rundir import RunInfo, create_run
 from harness.races import find_race
 from harness.real import catch as command
-from harness.real.catch import TRIES, Flags, Wanted, catch_really
+from harness.real.catch import MADE, TRIES, Flags, Wanted, catch_really, made_before
 from harness.real.counterpart import RACES, Counterpart, NotRun, Played, Run
 from harness.real.counterparts import COUNTERPARTS
 from harness.spec_file import load_spec
@@ -172,6 +173,21 @@ def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
     catch_really(flags(tmp_path), fake)
     assert fake.asked == []
     assert json.loads(path.read_text().splitlines()[0])["subject"] == "stable-offset"
+
+
+def test_a_run_that_was_made_and_not_judged_is_not_made_again(tmp_path: Path) -> None:
+    wanted, other = Wanted(counterpart=SHOWN, off=True), Wanted(counterpart=SHOWN, off=False)
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "run.json").write_text('{"run": ')
+    assert made_before(wanted, tmp_path) is None
+    create_run(tmp_path / "stopped", RunInfo(run="stopped"))
+    create_run(tmp_path / "made", RunInfo(run="made", more={MADE: {"key": wanted.key, "seconds": 12.5}}))
+    found = made_before(wanted, tmp_path)
+    assert found is not None
+    assert (found.directory, found.seconds) == (tmp_path / "made", 12.5)
+    assert made_before(other, tmp_path) is None
+    (tmp_path / "made" / "verdict.json").touch()
+    assert made_before(wanted, tmp_path) is None
 
 
 def test_names_and_flags_that_do_not_fit_are_refused(tmp_path: Path) -> None:
