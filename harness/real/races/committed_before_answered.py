@@ -10,14 +10,21 @@ from nemesis.races.stage import Stage
 @race(
     "committed-before-answered",
     cluster=lambda given: cluster(
-        given, brokers=2, controllers=3, topics=[topic("t", [1, 2])], config={"replica.lag.time.max.ms": "1500"}
+        given,
+        brokers=2,
+        controllers=3,
+        topics=[topic("t", [1, 2])],
+        config={
+            "replica.lag.time.max.ms": "1500",
+            "controller.quorum.fetch.timeout.ms": "8000",
+        },  # to be cut off takes a while
     ),
     affected="the reference cluster without `committed-before-answered`",
     fixed="KIP-631, Persistence and Visibility",
     references=("KIP-631",),
     expects=(),
 )
-async def committed_before_answered(on: Stage, records: int = 20, alone_s: float = 1.0) -> None:
+async def committed_before_answered(on: Stage, records: int = 20, alone_s: float = 2.0) -> None:
     """A controller that has just lost its quorum is asked to drop a follower from the ISR, and the leader dies soon after.
 
     What it answers reaches the leader, and the change reaches nobody else. With that answer the leader acknowledges records alone;
@@ -35,4 +42,4 @@ async def committed_before_answered(on: Stage, records: int = 20, alone_s: float
     await on.release(late)
     await writer.flush(within=alone_s, need="any")
     await on.kill("b1")
-    await on.whether(leader_of("t", 0) == "b2", within=20)
+    await on.whether(leader_of("t", 0) == "b2", within=40)

@@ -39,6 +39,7 @@ async def decision_before_markers(on: Stage, timeout_s: float = 8.0, reaches_s: 
     coordinator = await on.cluster.coordinator_of(ID)
     near, far = (name for name in BROKERS if name != coordinator)
     places = {name: on.id_of(name) - 1 for name in (near, far)}
+    await on.produce("t", places[near], BATCH)  # there is something to be read whatever becomes of the transaction
     raw = await on.raw("x")
     mine = await raw.begin_transaction(ID, transaction_timeout=timeout_s)
     if (error := await raw.add_partitions(mine, [("t", place) for place in places.values()])) != "NONE":
@@ -50,7 +51,7 @@ async def decision_before_markers(on: Stage, timeout_s: float = 8.0, reaches_s: 
         await on.hold("Fetch", source=name, destination=coordinator, response=True)
     await on.hold("WriteTxnMarkers", source=coordinator, destination=far)
     on.meanwhile(raw.end_transaction(mine, commit=True))
-    if await on.whether(high_watermark("t", places[near]) == BATCH + MARKER, within=reaches_s):
+    if await on.whether(high_watermark("t", places[near]) == 2 * BATCH + MARKER, within=reaches_s):
         await on.say(f"{near} has heard that the transaction is committed", coordinator, near)
     await on.kill(coordinator)
     await on.until(transaction_state(ID) == "CompleteAbort", within=timeout_s + 40)

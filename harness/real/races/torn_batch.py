@@ -20,12 +20,12 @@ LOG = "data/t-0"
     gate=False,
     expects=(),
 )
-async def torn_batch(on: Stage, records: int = 50, torn_bytes: int = 24) -> None:
+async def torn_batch(on: Stage, records: int = 50, torn_bytes: int = 6) -> None:
     """The end of a follower's last batch never reached its disk, and the follower leads next.
 
     A write is torn when power fails between its first sector and its last: the file has its new length, and zeros where nothing arrived.
     No fault of krash cuts real power, so the script writes the zeros itself, while the follower is dead. A log that believes the
-    batch's header serves what is left of it.
+    batch's header serves what is left of it. Few bytes are enough, and leave a batch that clients can read: the end of its last value.
     """
     await on.produce("t", 0, records)
     await on.until(end_offset("t", 0, on="b2") == records)
