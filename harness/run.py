@@ -166,15 +166,27 @@ def prepare(
     topology = topology or spec.topology(system_class.default_version())
     _refuse_an_impossible_plan(spec, topology, backend.capabilities)
     _refuse_what_the_system_lacks(system, topology)
-    display.begin("fetch")
-    for version in sorted({node.version for node in topology.nodes} | set(versions)):
-        display.say(f"{spec.system_name} {version}")
-        system.fetch(version, progress=display.say)
-    display.end()
+    fetch(system, sorted({node.version for node in topology.nodes} | set(versions)), display)
     directory = _make_directory(spec, topology, out, purpose, more or {})
     if replayed is not None:
         keep_replayed(directory, replayed)
     return Prepared(spec=spec, directory=directory, backend=backend)
+
+
+def fetch(system: System, versions: Sequence[str], display: terminal.PhaseDisplay) -> None:
+    """A phase of its own only where there is something to fetch."""
+    begun = False
+
+    def say(text: str) -> None:
+        nonlocal begun
+        if not begun:
+            display.begin("fetch")
+            begun = True
+        display.say(text)
+
+    for version in versions:
+        system.fetch(version, progress=say)
+    display.end()
 
 
 def _make_directory(spec: Spec, topology: Topology, out: Path, purpose: str, more: Mapping[str, Any]) -> Path:

@@ -10,7 +10,7 @@ Metadata is asked anew when an answer says that it was wrong, as every Kafka cli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
@@ -24,6 +24,13 @@ from nodes.reference.environment import MILLISECOND, SECOND, Address, Connection
 REQUEST_TIMEOUT: Final = 2 * SECOND
 BACKOFF: Final = 50 * MILLISECOND
 GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
+
+
+class Asked(NamedTuple):
+    """response: None if there was none in time; then the request may have been carried out."""
+
+    leader: int
+    response: Any
 
 
 class Client:
@@ -58,6 +65,19 @@ class Client:
 
     def forget_leader(self, topic: str, partition: int) -> None:
         self._leaders.pop((topic, partition), None)
+
+    async def ask_leader(
+        self, place: tuple[str, int], request: object, *, deadline: int, timeout: int = REQUEST_TIMEOUT
+    ) -> Asked | None:
+        """Once, whoever leads a partition now. None: nobody led it before the deadline."""
+        leader = await self.leader(*place, deadline=deadline)
+        if leader is None:
+            return None
+        try:
+            return Asked(leader, await self.ask(leader, request, timeout=timeout))
+        except Disconnected:
+            self.forget_leader(*place)
+            return Asked(leader, None)
 
     async def refresh(self) -> None:
         """Metadata from whichever broker answers; a pause if it brings nothing."""

@@ -29,6 +29,7 @@ from nodes.reference.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_
 from nodes.reference.coordinator.settings import CoordinatorSettings
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.entities import Partition, PartitionId
+from nodes.reference.metadata.features import LATEST
 from nodes.reference.protections import ALL_ON, Protections
 from nodes.reference.raft.log import Batch, Snapshot, Voters
 from nodes.reference.raft.roles import RaftConfig
@@ -73,6 +74,7 @@ class Shape:
     snapshot_every: int = 40  # records of the metadata log
     raft_fetch_max_bytes: int = 8 << 20  # of the metadata log; less than a batch: one batch at a time
     largest_drift: int = 100  # parts in a million
+    level: int = LATEST  # metadata.version
 
 
 class NotReady(Exception):
@@ -216,6 +218,7 @@ class SimulatedCluster:
                     unclean_leader_election_enable=shape.unclean,
                     snapshot_every=shape.snapshot_every,
                     snapshot_every_lagging=3 * shape.snapshot_every,
+                    metadata_version=shape.level,
                 ),
                 self.protections,
             )

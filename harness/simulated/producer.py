@@ -20,7 +20,7 @@ from kio.static.primitive import Records, i16, i32, i64
 from harness.simulated.batches import NOBODY, Writer, batch
 from harness.simulated.client import REQUEST_TIMEOUT, Client
 from harness.simulated.recording import Rows
-from nodes.reference.environment import MILLISECOND, SECOND, Disconnected
+from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.server.schema import milliseconds
 from workloads.op import Outcome
 
@@ -58,7 +58,7 @@ class Producer:
 
     def __init__(self, client: Client, rows: Rows, topic: str, partition: int, settings: ProducerSettings) -> None:
         self._client, self._rows, self._settings = client, rows, settings
-        self._topic, self._partition = topic, partition
+        self._topic, self._partition = self._place = topic, partition
         self._process = rows.new_process()
         self._writer = NOBODY
         self._in_producer = 0  # sequence of the next record, as the leader counts
@@ -81,14 +81,9 @@ class Producer:
             producer_id=ProducerId(i64(-1)),
             producer_epoch=i16(-1),
         )
-        while self._client.now < until:
-            leader = await self._client.leader(self._topic, self._partition, deadline=until)
-            if leader is None:
-                return False
-            try:
-                answer = await self._client.ask(leader, request)
-            except Disconnected:
-                self._client.forget_leader(self._topic, self._partition)
+        while (asked := await self._client.ask_leader(self._place, request, deadline=until)) is not None:
+            answer = asked.response
+            if answer is None:
                 continue
             if answer.error_code is ErrorCode.none:
                 self._writer = Writer(int(answer.producer_id), int(answer.producer_epoch))
@@ -122,25 +117,23 @@ class Producer:
         deadline = self._client.now + self._settings.delivery_timeout
         open_question = False  # may an attempt have left something behind?
         error = "_TIMED_OUT"
-        while self._client.now < deadline:
-            leader = await self._client.leader(self._topic, self._partition, deadline=deadline)
-            if leader is None:
-                break
-            try:
-                answer = _only(await self._client.ask(leader, self._request(content), timeout=2 * REQUEST_TIMEOUT))
-            except Disconnected:
+        request = self._request(content)
+        while (
+            asked := await self._client.ask_leader(self._place, request, deadline=deadline, timeout=2 * REQUEST_TIMEOUT)
+        ) is not None:
+            if asked.response is None:
                 open_question = True
-                self._client.forget_leader(self._topic, self._partition)
                 await self._client.pause()
                 continue
+            answer = _only(asked.response)
             code, error = answer.error_code, answer.error_code.name.upper()
             if code in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
-                self._acknowledge(ops, leader, int(answer.base_offset))
+                self._acknowledge(ops, asked.leader, int(answer.base_offset))
                 return
             open_question = open_question or code not in REFUSED_FOR_SURE
             if code in ENDS_PRODUCER:
                 break
-            self._client.forget_leader(self._topic, self._partition)
+            self._client.forget_leader(*self._place)
             await self._client.pause()
         self._give_up(ops, error, sure=not open_question)
 

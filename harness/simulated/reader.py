@@ -149,12 +149,11 @@ class Reader:
     async def _list(self, place: Place, timestamp: int, until: int, *, committed: bool) -> int | None:
         """One offset; None: nobody said before the time was up."""
         request = self._listing(place, timestamp, committed=committed)
-        while (leader := await self._client.leader(place.topic, place.partition, deadline=until)) is not None:
-            try:
-                answer = _listed(await self._client.ask(leader, request))
-            except Disconnected:
-                self._client.forget_leader(place.topic, place.partition)
+        where = (place.topic, place.partition)
+        while (asked := await self._client.ask_leader(where, request, deadline=until)) is not None:
+            if asked.response is None:
                 continue
+            answer = _listed(asked.response)
             if answer.error_code is ErrorCode.none:
                 return int(answer.offset)
             self._client.forget_leader(place.topic, place.partition)

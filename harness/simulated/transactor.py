@@ -28,7 +28,7 @@ from harness.simulated.client import GROUP, REQUEST_TIMEOUT, TRANSACTION, Client
 from harness.simulated.group_requests import Place, Standing, error_of_topics, transactional_commit
 from harness.simulated.recording import Rows
 from nodes.reference.coordinator.partitioning import GROUPS_TOPIC
-from nodes.reference.environment import MILLISECOND, SECOND, Disconnected
+from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.server.schema import milliseconds
 from workloads.op import OpKind, Outcome, Phase
 
@@ -221,14 +221,12 @@ class User:
 
     async def _ask_leader(self, place: Place, request: ProduceRequest) -> Answer:
         deadline, unanswered = self._client.now + self._settings.patience, False
-        while (leader := await self._client.leader(*place, deadline=deadline)) is not None:
-            try:
-                response = await self._client.ask(leader, request, timeout=2 * REQUEST_TIMEOUT)
-            except Disconnected:
+        timeout = 2 * REQUEST_TIMEOUT
+        while (asked := await self._client.ask_leader(place, request, deadline=deadline, timeout=timeout)) is not None:
+            if asked.response is None:
                 unanswered = True
-                self._client.forget_leader(*place)
                 continue
-            ((stored,),) = (topic.partition_responses for topic in response.responses)
+            ((stored,),) = (topic.partition_responses for topic in asked.response.responses)
             error = stored.error_code
             if error is ErrorCode.duplicate_sequence_number:
                 return Answer(ErrorCode.none, unanswered, stored)

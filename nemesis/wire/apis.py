@@ -9,8 +9,9 @@
 Partitions of topics become one flat row each ("topic" or "topicId", "partition" and what belongs to them). A single one is merged into
 the frame's own fields, as above; several are a list under "partitions". Bytes (record batches) become their length.
 
-Frames in versions that kio lacks are not decoded: None. AlterPartition 1 (Kafka 3.2), which kio dropped, is in
-`old_alter_partition.py`. The reference cluster's heartbeats are KIP-631's and have keys of their own; by name they are the same.
+Frames in versions that kio lacks are not decoded: None; those of AlterPartition that it dropped are declared in
+`nodes/reference/controller/declared.py`, and so are the reference cluster's heartbeats, which are KIP-631's and have keys of their own; by
+name they are the same.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from typing import Any, Final, Literal, cast
 from kio.index import KioIndexError, load_payload_module
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_writer
 from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
-from nemesis.wire import old_alter_partition
 from nemesis.wire.message import Direction
+from nodes.protocol.tolerant import read_entity
 from nodes.reference.controller import schema as proposed
+from nodes.reference.controller.declared import DECLARED
 
 ALTER_PARTITION: Final = 56
 _FORMER: Final = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown"}  # gone in Kafka 4
@@ -78,15 +80,6 @@ _CONTROL_PLANE: Final = {
     ),
 }
 CONTROL_PLANE: Final = frozenset(key for names in _CONTROL_PLANE.values() for name in names for key in KEYS[name])
-_OWN: Final = {
-    (proposed.BROKER_HEARTBEAT, 0): (proposed.BrokerHeartbeatRequest, proposed.BrokerHeartbeatResponse),
-    (proposed.CONTROLLER_HEARTBEAT, 0): (proposed.ControllerHeartbeatRequest, proposed.ControllerHeartbeatResponse),
-    (ALTER_PARTITION, 0): (proposed.AlterIsrRequest, proposed.AlterIsrResponse),
-    (ALTER_PARTITION, old_alter_partition.VERSION): (
-        old_alter_partition.AlterPartitionRequest,
-        old_alter_partition.AlterPartitionResponse,
-    ),
-}
 ERRORS: Final[Mapping[str, ErrorCode]] = {code.name.upper(): code for code in ErrorCode}
 
 _ROWS_KEPT = 50  # of a frame about more partitions, `fields` in a row of `messages` holds the first ones
@@ -149,10 +142,10 @@ def with_error(api: int, version: int, frame: bytes, error: str) -> bytes | None
     reader = _reader(api, version, Direction.RESPONSE)
     if reader is None:
         return None
-    read_header, read_payload, header_type, payload_type = reader
+    header_type, payload_type = reader
     try:
-        header, size = read_header(frame, 0)
-        payload, _ = read_payload(frame, size)
+        header, size = read_entity(header_type, frame, 0)
+        payload, _ = read_entity(payload_type, frame, size)
         changed, count = _replace_errors(payload, ERRORS[error])
         if count == 0:
             return None
@@ -170,7 +163,7 @@ def warm_up() -> None:
 
 
 _UNREADABLE = (SerialError, ValueError, TypeError, OverflowError, KeyError)
-_Reader = tuple[Any, Any, Any, Any]  # readers of header and payload, and their types
+_Reader = tuple[Any, Any]  # the types of header and payload
 
 
 @cache
@@ -178,22 +171,21 @@ def _reader(api: int, version: int, direction: Direction) -> _Reader | None:
     kind: Literal[EntityType.request, EntityType.response]
     kind = EntityType.request if direction is Direction.REQUEST else EntityType.response
     payload_type: Any
-    if (api, version) in _OWN:
-        payload_type = _OWN[api, version][0 if direction is Direction.REQUEST else 1]
+    if (api, version) in DECLARED:
+        payload_type = DECLARED[api, version][0 if direction is Direction.REQUEST else 1]
     else:
         try:
             module = load_payload_module(api, version, kind)
         except KioIndexError:
             return None
         payload_type = next(one for one in vars(module).values() if getattr(one, "__type__", None) is kind)
-    header_type = payload_type.__header_schema__
-    return entity_reader(header_type), entity_reader(payload_type), header_type, payload_type
+    return payload_type.__header_schema__, payload_type
 
 
 def _entity(reader: _Reader, frame: bytes) -> Any:
-    _, size = reader[0](frame, 0)
-    entity, read = reader[1](frame, size)
-    if size + read != len(frame):
+    _, position = read_entity(reader[0], frame, 0)
+    entity, end = read_entity(reader[1], frame, position)
+    if end != len(frame):
         raise ValueError("bytes left unread")
     return entity
 

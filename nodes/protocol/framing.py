@@ -13,10 +13,12 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_writer
 from kio.serial.errors import SerialError
 from kio.static.primitive import i16, i32
 from kio.static.protocol import RequestPayload, ResponsePayload
+
+from nodes.protocol.tolerant import read_entity
 
 MAX_FRAME: Final = 64 * 1024 * 1024
 _HEAD = struct.Struct(">hhih")
@@ -55,14 +57,14 @@ def decode_response(frame: bytes, expected: type[R]) -> tuple[int, R]:
     """(correlation id, payload) of a response frame without its length. BadFrame when it does not decode to its last byte."""
     header_type = cast(Any, expected.__header_schema__)
     try:
-        header, size = entity_reader(header_type)(frame, 0)
-        payload, read = entity_reader(expected)(frame, size)
+        header, position = read_entity(header_type, frame, 0)
+        payload, end = read_entity(expected, frame, position)
     except (SerialError, ValueError, TypeError, OverflowError) as error:
         raise BadFrame(
             f"not a {expected.__name__} v{expected.__version__}: {error}; frame starts {frame[:32].hex()}"
         ) from error
-    if size + read != len(frame):
-        raise BadFrame(f"{expected.__name__} v{expected.__version__} left {len(frame) - size - read} bytes unread")
+    if end != len(frame):
+        raise BadFrame(f"{expected.__name__} v{expected.__version__} left {len(frame) - end} bytes unread")
     return int(cast(Any, header).correlation_id), payload
 
 

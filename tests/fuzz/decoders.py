@@ -10,6 +10,7 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["nodes.reference", "nodes.protocol"]):
+    from nodes.protocol.bounds import Extent
     from nodes.reference.log.batch import BatchRefused, batches, check_produced, intact, read_marker
     from nodes.reference.metadata import records as metadata_records
     from nodes.reference.process import codec
@@ -70,7 +71,7 @@ TARGETS = {"request": request, "batch": batch, "metadata": metadata}
 def main() -> None:
     ours, theirs = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
     if "--defect" in ours:
-        codec.end_of = lambda entity_type, content, position: 0
+        codec.walked = lambda entity_type, content, position: Extent(position, len(content), ())
     atheris.Setup([sys.argv[0], *theirs], TARGETS[ours[0]])
     atheris.Fuzz()
 

@@ -2,13 +2,16 @@
 
 A partition has one change in flight (its core sees to that), and is answered once: by the controller, or with REQUEST_TIMED_OUT, which
 says nothing about what became of it, so the core asks the very same again.
+
+The version is what the cluster's metadata.version allows. Below 3.5-IV1 it has no broker epochs, so the controller cannot tell a follower
+that was in sync from one that has lost its disk since (KAFKA-14139), whatever software runs; below 3.3-IV0 it names topics instead of ids.
 """
 
 from __future__ import annotations
 
 import asyncio
-from itertools import groupby
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -16,15 +19,19 @@ from nodes.reference.broker.controller_channel import ControllerChannel
 from nodes.reference.broker.hosted import Hosted
 from nodes.reference.broker.metadata import Metadata
 from nodes.reference.broker.replicas import Replicas
+from nodes.reference.controller import wire
+from nodes.reference.controller.broker_messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ProposedIsr,
+)
 from nodes.reference.environment import SECOND, Clock, Disconnected
 from nodes.reference.metadata.entities import PartitionId
 from nodes.reference.metadata.features import alter_partition_version
 from nodes.reference.partition.effects import AlterPartition, AlterPartitionAnswer
-from nodes.reference.server.handlers import Api
-from nodes.reference.server.schema import fitted, request_module
 
 _DEADLINE: Final = 5 * SECOND
-_OLDEST: Final = 2  # that kio has; KIP-497's versions 0 and 1 name topics instead of ids
+_FIRST_WITH_IDS: Final = 2
 
 
 class Alterations:
@@ -62,55 +69,58 @@ class Alterations:
     async def _ask(
         self, asked: dict[PartitionId, tuple[Hosted, AlterPartition]]
     ) -> dict[PartitionId, AlterPartitionAnswer]:
-        """Empty if there was no answer, or one to the request as a whole."""
+        """What is missing has no answer, because there was none or only one to the request as a whole."""
+        version = alter_partition_version(self._metadata.image.metadata_version)
+        topics = {id: self._topic(id, version) for id in sorted(asked)}
+        gone = {
+            id: AlterPartitionAnswer(asked[id][1], ErrorCode.unknown_topic_id)
+            for id, topic in topics.items()
+            if topic is None
+        }
+        known = {(topic, id.number): id for id, topic in topics.items() if topic is not None}
+        if not known:
+            return gone
+        request = AlterPartitionRequest(
+            version=version,
+            broker_id=self._broker,
+            broker_epoch=self._replicas.broker_epoch,
+            partitions=tuple(_proposed(topic, number, asked[id][1]) for (topic, number), id in known.items()),
+        )
         try:
-            answer = await self._channel.ask(self._request(asked), deadline=self._clock.now() + _DEADLINE)
+            answer = await self._channel.ask(wire.request_to_kafka(request), deadline=self._clock.now() + _DEADLINE)
         except Disconnected:
-            return {}
-        if answer.error_code is not ErrorCode.none:
-            return {}
-        return {
+            return gone
+        response = wire.response_from_kafka(answer)
+        assert isinstance(response, AlterPartitionResponse)
+        if response.error is not ErrorCode.none:
+            return gone
+        return gone | {
             id: AlterPartitionAnswer(
                 asked=asked[id][1],
-                error=partition.error_code,
-                leader=partition.leader_id,
-                leader_epoch=partition.leader_epoch,
-                isr=frozenset(partition.isr),
-                partition_epoch=partition.partition_epoch,
+                error=altered.error,
+                leader=altered.leader,
+                leader_epoch=altered.leader_epoch,
+                isr=frozenset(altered.isr),
+                partition_epoch=altered.partition_epoch,
             )
-            for topic in answer.topics
-            for partition in topic.partitions
-            if (id := PartitionId(topic.topic_id, partition.partition_index)) in asked
+            for altered in response.partitions
+            if (id := known.get((altered.topic, altered.index))) is not None
         }
 
-    def _request(self, asked: dict[PartitionId, tuple[Hosted, AlterPartition]]) -> Any:
-        version = max(alter_partition_version(self._metadata.image.metadata_version), _OLDEST)
-        form = request_module(Api.ALTER_PARTITION, version)
-        topics = tuple(
-            form.TopicData(topic_id=topic_id, partitions=tuple(_wanted(form, id, asked[id][1]) for id in ids))
-            for topic_id, ids in groupby(sorted(asked), key=lambda id: id.topic_id)
-        )
-        return form.AlterPartitionRequest(
-            broker_id=self._broker, broker_epoch=self._replicas.broker_epoch, topics=topics
-        )
+    def _topic(self, id: PartitionId, version: int) -> UUID | str | None:
+        """How this version names it; None if the metadata do not know it any more."""
+        if version >= _FIRST_WITH_IDS:
+            return id.topic_id
+        topic = self._metadata.image.topics.get(id.topic_id)
+        return None if topic is None else topic.name
 
 
-def _wanted(form: Any, id: PartitionId, change: AlterPartition) -> Any:
-    """KIP-903, AlterPartition: version 3 has the epoch of each member; before, only ids."""
-    members: dict[str, Any] = (
-        {
-            "new_isr_with_epochs": tuple(
-                form.BrokerState(broker_id=broker, broker_epoch=epoch) for broker, epoch in change.new_isr
-            )
-        }
-        if hasattr(form, "BrokerState")
-        else {"new_isr": tuple(broker for broker, _ in change.new_isr)}
-    )
-    return fitted(
-        form.PartitionData,
-        partition_index=id.number,
+def _proposed(topic: UUID | str, number: int, change: AlterPartition) -> ProposedIsr:
+    """The wire leaves out the broker epochs of KIP-903 where the version has none."""
+    return ProposedIsr(
+        topic=topic,
+        index=number,
         leader_epoch=change.leader_epoch,
         partition_epoch=change.partition_epoch,
-        leader_recovery_state=0,
-        **members,
+        new_isr=change.new_isr,
     )

@@ -143,12 +143,18 @@ class Broker:
             self._close()
 
     def stop(self) -> None:
-        """KIP-631, Controlled Shutdown: ask for it with each heartbeat; but not longer than `controlled.shutdown.timeout`."""
+        """KIP-631, Controlled Shutdown: ask for it with each heartbeat; but not longer than `controlled.shutdown.timeout`.
+
+        Who is not registered leads nothing, and has nobody to ask: it stops at once.
+        """
         if not self.lifecycle.wants_shutdown:
             self.lifecycle.wants_shutdown = True
-            self._clock.call_at(
-                self._clock.now() + self.settings.controlled_shutdown_timeout_ms * MILLISECOND, self.lifecycle.give_up
-            )
+            patience = self.settings.controlled_shutdown_timeout_ms if self.lifecycle.registered else 0
+            self._clock.call_at(self._clock.now() + patience * MILLISECOND, self._give_up)
+        self._heartbeats.hurry()
+
+    def _give_up(self) -> None:
+        self.lifecycle.give_up()
         self._heartbeats.hurry()
 
     def _close(self) -> None:

@@ -3,6 +3,9 @@
 The first heartbeat goes out at once after the registration, and so does another while the broker is not active yet; then one every
 `broker.heartbeat.interval.ms`. To stop is asked for in heartbeats, too, until the controller has moved all leaders away (KIP-631,
 Controlled Shutdown).
+
+Whose registration is refused asks again, because most reasons can pass (the other process with this id dies, the controllers are upgraded),
+but ever more rarely (as BrokerLifecycleManager's resendExponentialBackoff), and each reason is logged once until the broker is registered.
 """
 
 from __future__ import annotations
@@ -18,16 +21,26 @@ from kio.schema.types import BrokerId
 from kio.serial.readers import read_uuid
 from kio.static.primitive import i16, i32, u16
 
+from nodes.reference.broker.backoff import Backoff
 from nodes.reference.broker.controller_channel import ControllerChannel
 from nodes.reference.broker.lifecycle import Lifecycle
 from nodes.reference.broker.metadata import Metadata
 from nodes.reference.broker.settings import BrokerSettings
-from nodes.reference.controller.messages import BrokerState
+from nodes.reference.controller.broker_messages import (
+    BrokerState,
+)
 from nodes.reference.controller.schema import BrokerHeartbeatRequest
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.features import LATEST, METADATA_VERSION, OLDEST
 
 _SOON: Final = 50 * MILLISECOND  # while something is awaited that is about to come
+_FIRST_REFUSED, _LONG_REFUSED = 100 * MILLISECOND, 3 * SECOND  # until a registration that was refused is tried again
+_ANSWER_BY: Final = 10 * SECOND
+_WHY: Final = {
+    ErrorCode.duplicate_broker_registration: "another process has its id, and lives",
+    ErrorCode.inconsistent_cluster_id: "its cluster.id is not the controllers'",
+    ErrorCode.unsupported_version: "it does not support a feature level that the cluster has",
+}
 _LOG: Final = logging.getLogger("krash.reference.broker")
 
 
@@ -58,7 +71,9 @@ class Heartbeats:
             request_timeout_ms=settings.request_timeout_ms,
         )
         self._hurry = asyncio.Event()
-        self._refusal: ErrorCode | None = None  # the newest answer to a registration
+        self._refused = Backoff(environment.random, _FIRST_REFUSED, _LONG_REFUSED)
+        self._refusals: set[str] = set()  # reasons that the log has already
+        self._wait_for = _SOON
 
     def hurry(self) -> None:
         """Something has come that the next heartbeat should tell at once."""
@@ -85,7 +100,7 @@ class Heartbeats:
 
     async def _pause(self) -> None:
         settled = self._lifecycle.state is BrokerState.ACTIVE and not self._lifecycle.wants_shutdown
-        interval = self._settings.broker_heartbeat_interval_ms * MILLISECOND if settled else _SOON
+        interval = self._settings.broker_heartbeat_interval_ms * MILLISECOND if settled else self._wait_for
         waiting = asyncio.Event()
         timer = self._clock.call_at(self._clock.now() + interval, waiting.set)
         self._hurry = waiting
@@ -111,13 +126,23 @@ class Heartbeats:
             rack=self._settings.rack,
         )
         try:
-            answer = await self._channel.ask(request, deadline=self._clock.now() + 10 * SECOND)
+            answer = await self._channel.ask(request, deadline=self._clock.now() + _ANSWER_BY)
         except Disconnected:
+            self._not_registered(f"no active controller has answered for {_ANSWER_BY // SECOND} s")
             return
-        accepted = self._lifecycle.registration_answered(answer.error_code, answer.broker_epoch)
-        if not accepted and answer.error_code is not self._refusal:  # it is asked for again and again
-            _LOG.warning("broker %d was not registered: %s", self._settings.node_id, answer.error_code.name)
-        self._refusal = answer.error_code
+        if self._lifecycle.registration_answered(answer.error_code, answer.broker_epoch):
+            self._wait_for = _SOON
+            self._refused.reset()
+            self._refusals.clear()
+            return
+        self._wait_for = self._refused.next()
+        why = _WHY.get(answer.error_code)
+        self._not_registered(answer.error_code.name + (f", {why}" if why else ""))
+
+    def _not_registered(self, reason: str) -> None:
+        if reason not in self._refusals:
+            self._refusals.add(reason)
+            _LOG.warning("broker %d is not registered: %s; it goes on asking", self._settings.node_id, reason)
 
     async def _heartbeat(self) -> None:
         sent = self._clock.now()

@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import BrokerState
+from nodes.reference.controller.broker_messages import (
+    BrokerState,
+)
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import Protection, Protections
 
@@ -48,8 +50,11 @@ class Lifecycle:
         return BrokerState.ACTIVE if ready else BrokerState.FENCED
 
     def registration_answered(self, error: ErrorCode, broker_epoch: int) -> bool:
-        """True: accepted. Refused (another process has the id, an unsupported feature): stay as we are, and ask again."""
-        if error is not ErrorCode.none:
+        """True: accepted. Refused (another process has the id, an unsupported feature): stay as we are, and ask again.
+
+        Who has stopped meanwhile is not interested any more.
+        """
+        if error is not ErrorCode.none or self.state is BrokerState.SHUTDOWN:
             return False
         self.state, self.broker_epoch = BrokerState.FENCED, broker_epoch
         return True

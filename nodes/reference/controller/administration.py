@@ -5,12 +5,13 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.controller import elections
-from nodes.reference.controller.brokers import epoch_error
-from nodes.reference.controller.draft import Draft
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+)
+from nodes.reference.controller.brokers import epoch_error
+from nodes.reference.controller.client_messages import (
     Election,
     ElectionType,
     ElectLeadersRequest,
@@ -21,6 +22,7 @@ from nodes.reference.controller.messages import (
     UpdateFeaturesResponse,
     UpgradeType,
 )
+from nodes.reference.controller.draft import Draft
 from nodes.reference.metadata import features
 from nodes.reference.metadata.entities import PartitionId
 from nodes.reference.metadata.schema import FeatureLevelRecord, ProducerIdsRecord

@@ -11,8 +11,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.controller import elections
-from nodes.reference.controller.draft import Draft
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -22,6 +21,7 @@ from nodes.reference.controller.messages import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from nodes.reference.controller.draft import Draft
 from nodes.reference.controller.sessions import Session
 from nodes.reference.metadata import features
 from nodes.reference.metadata.entities import Broker

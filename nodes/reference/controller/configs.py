@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.controller import elections
-from nodes.reference.controller.config_rules import LISTS, invalid_broker_config, invalid_topic_config, items
-from nodes.reference.controller.draft import Draft
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
+)
+from nodes.reference.controller.client_messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlteredConfigs,
@@ -21,6 +21,8 @@ from nodes.reference.controller.messages import (
     ResourceChanges,
     ResourceConfigs,
 )
+from nodes.reference.controller.config_rules import LISTS, invalid_broker_config, invalid_topic_config, items
+from nodes.reference.controller.draft import Draft
 from nodes.reference.metadata.image import BROKER, EVERY_BROKER, TOPIC
 from nodes.reference.metadata.schema import ConfigRecord
 

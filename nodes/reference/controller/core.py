@@ -19,23 +19,27 @@ from random import Random
 from typing import NamedTuple
 
 from nodes.reference.controller import administration, brokers, configs, isr, topics
-from nodes.reference.controller.draft import Draft, Moment
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     AllocateProducerIdsRequest,
-    AlterConfigsRequest,
     AlterPartitionRequest,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     ControllerHeartbeatRequest,
+    UnregisterBrokerRequest,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
+)
+from nodes.reference.controller.draft import Draft, Moment
+from nodes.reference.controller.messages import (
     Request,
     Response,
-    UnregisterBrokerRequest,
-    UpdateFeaturesRequest,
 )
 from nodes.reference.controller.refusals import not_controller
 from nodes.reference.controller.sessions import Sessions

@@ -20,15 +20,15 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.controller import elections
-from nodes.reference.controller.brokers import epoch_error
-from nodes.reference.controller.draft import Draft
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AlteredPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ProposedIsr,
 )
+from nodes.reference.controller.brokers import epoch_error
+from nodes.reference.controller.draft import Draft
 from nodes.reference.metadata.entities import RECOVERED, RECOVERING, Partition, PartitionId
 from nodes.reference.partition.view import NO_BROKER_EPOCH
 from nodes.reference.protections import Protection

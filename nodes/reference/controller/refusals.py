@@ -6,12 +6,9 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    AlteredConfigs,
     AlterPartitionRequest,
     AlterPartitionResponse,
     BrokerHeartbeatRequest,
@@ -20,6 +17,13 @@ from nodes.reference.controller.messages import (
     BrokerRegistrationResponse,
     ControllerHeartbeatRequest,
     ControllerHeartbeatResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredConfigs,
     CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -32,12 +36,12 @@ from nodes.reference.controller.messages import (
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     NamedError,
-    Request,
-    Response,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
+)
+from nodes.reference.controller.messages import (
+    Request,
+    Response,
 )
 
 ERROR = ErrorCode.not_controller

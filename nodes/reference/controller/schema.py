@@ -5,6 +5,7 @@ shipped another BrokerHeartbeat (63), without lease and target state, and a regi
 listeners are registered there, and of the proposal's heartbeat only that field is left out.
 
 AlterPartition began as KIP-497's AlterIsr, version 0 (2.7): topics by name, no broker epochs. kio has only what Kafka 4 still speaks.
+Version 1 is in old_alter_partition.py; declared.py is the table of all of them.
 """
 
 from dataclasses import dataclass, field

@@ -17,10 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.core import Answered, Controller, Effect, Resign, TakeSnapshot
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     ControllerHeartbeatRequest,
     ControllerHeartbeatResponse,
+)
+from nodes.reference.controller.core import Answered, Controller, Effect, Resign, TakeSnapshot
+from nodes.reference.controller.messages import (
     Request,
     Response,
 )

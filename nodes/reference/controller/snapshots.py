@@ -10,7 +10,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from nodes.reference.controller.messages import OK, ControllerHeartbeatRequest, ControllerHeartbeatResponse
+from nodes.reference.controller.broker_messages import (
+    OK,
+    ControllerHeartbeatRequest,
+    ControllerHeartbeatResponse,
+)
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.store import QuorumStatus
 

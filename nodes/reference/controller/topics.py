@@ -10,10 +10,10 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.controller import placement
-from nodes.reference.controller.config_rules import invalid_topic_config
-from nodes.reference.controller.draft import Draft
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
+)
+from nodes.reference.controller.client_messages import (
     CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -26,6 +26,8 @@ from nodes.reference.controller.messages import (
     NamedError,
     NewTopic,
 )
+from nodes.reference.controller.config_rules import invalid_topic_config
+from nodes.reference.controller.draft import Draft
 from nodes.reference.metadata.entities import Topic
 from nodes.reference.metadata.image import TOPIC
 from nodes.reference.metadata.schema import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord

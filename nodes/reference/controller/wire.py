@@ -20,23 +20,28 @@ from kio.index import load_request_schema, load_response_schema
 from kio.static.protocol import Entity
 
 from nodes.reference.controller import schema, wire_requests, wire_responses
-from nodes.reference.controller.entities import Values, made
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     AllocateProducerIdsRequest,
-    AlterConfigsRequest,
     AlterPartitionRequest,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     ControllerHeartbeatRequest,
+    UnregisterBrokerRequest,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
+)
+from nodes.reference.controller.declared import DECLARED
+from nodes.reference.controller.entities import Values, made
+from nodes.reference.controller.messages import (
     Request,
     Response,
-    UnregisterBrokerRequest,
-    UpdateFeaturesRequest,
 )
 
 
@@ -72,7 +77,7 @@ APIS: Final[dict[int, Api]] = {
             _told.unregistered, _told.read_unregistered,
         ),
         Api(
-            56, (0, 2, 3), 3, AlterPartitionRequest, _asked.alter_partitions, _asked.read_alter_partitions,
+            56, _versions(0, 3), 3, AlterPartitionRequest, _asked.alter_partitions, _asked.read_alter_partitions,
             _told.altered_partitions, _told.read_altered_partitions,
         ),
         Api(
@@ -116,11 +121,6 @@ APIS: Final[dict[int, Api]] = {
     )
 }  # fmt: skip
 _BY_REQUEST: Final = {api.request: api for api in APIS.values()}
-_OWN: Final[dict[tuple[int, int], tuple[type[Entity], type[Entity]]]] = {
-    (schema.BROKER_HEARTBEAT, 0): (schema.BrokerHeartbeatRequest, schema.BrokerHeartbeatResponse),
-    (schema.CONTROLLER_HEARTBEAT, 0): (schema.ControllerHeartbeatRequest, schema.ControllerHeartbeatResponse),
-    (schema.ALTER_PARTITION, 0): (schema.AlterIsrRequest, schema.AlterIsrResponse),
-}
 
 
 def schemas(key: int, version: int) -> tuple[type[Entity], type[Entity]]:
@@ -128,8 +128,7 @@ def schemas(key: int, version: int) -> tuple[type[Entity], type[Entity]]:
     api = APIS.get(key)
     if api is None or version not in api.versions:
         raise ValueError(f"version {version} of API {key} is not spoken by a controller")
-    own = _OWN.get((key, version))
-    return own or (load_request_schema(key, version), load_response_schema(key, version))
+    return DECLARED.get((key, version)) or (load_request_schema(key, version), load_response_schema(key, version))
 
 
 def request_from_kafka(request: Entity) -> Request:

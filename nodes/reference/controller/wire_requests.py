@@ -6,17 +6,20 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from nodes.reference.controller.entities import MINUTE, Values
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     AllocateProducerIdsRequest,
-    AlterConfigsRequest,
     AlterPartitionRequest,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     BrokerState,
+    ControllerHeartbeatRequest,
+    ProposedIsr,
+    UnregisterBrokerRequest,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
     ConfigChange,
     ConfigOperation,
-    ControllerHeartbeatRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -26,13 +29,12 @@ from nodes.reference.controller.messages import (
     IncrementalAlterConfigsRequest,
     MorePartitions,
     NewTopic,
-    ProposedIsr,
     ResourceChanges,
     ResourceConfigs,
-    UnregisterBrokerRequest,
     UpdateFeaturesRequest,
     UpgradeType,
 )
+from nodes.reference.controller.entities import MINUTE, Values
 from nodes.reference.metadata.schema import Endpoint, SupportedFeature
 
 NO_ID = UUID(int=0)  # kio reads it as None

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from nodes.reference.controller.entities import NO_TIME, Values
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     AllocateProducerIdsResponse,
-    AlterConfigsResponse,
-    AlteredConfigs,
     AlteredPartition,
     AlterPartitionResponse,
     BrokerHeartbeatResponse,
     BrokerRegistrationResponse,
     BrokerState,
     ControllerHeartbeatResponse,
+    UnregisterBrokerResponse,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsResponse,
+    AlteredConfigs,
     CreatedTopic,
     CreatePartitionsResponse,
     CreateTopicsResponse,
@@ -24,9 +26,9 @@ from nodes.reference.controller.messages import (
     Election,
     ElectLeadersResponse,
     NamedError,
-    UnregisterBrokerResponse,
     UpdateFeaturesResponse,
 )
+from nodes.reference.controller.entities import NO_TIME, Values
 from nodes.reference.controller.wire_requests import NO_ID
 
 _TOPIC_CONFIG = 1  # config_source of CreateTopics: set for the topic itself

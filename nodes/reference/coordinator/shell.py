@@ -46,7 +46,9 @@ class Coordinators:
             GROUPS_TOPIC,
             services,
             clock,
-            lambda epoch: GroupCoordinator(settings.groups, protections, lambda: f"{random.getrandbits(128):032x}"),
+            lambda epoch: GroupCoordinator(
+                settings.groups, protections, lambda: f"{random.getrandbits(128):032x}", clock.wall
+            ),
             clock.now,
         )
         self.transactions: Shards[TransactionCoordinator] = Shards(

@@ -42,10 +42,14 @@ def leader_recovery_state(level: int) -> bool:
 
 
 def alter_partition_version(level: int) -> int:
-    """KIP-903: from 3.5-IV1 on with broker epochs; before that 2, with topic ids, or 0, KIP-497's AlterIsr."""
+    """As the Kafka of that level sends it: KIP-903's from 3.5-IV1 on, with broker epochs; before that with topic ids (3.3, KIP-841), with
+    names and the recovery state (3.2, KIP-704), or KIP-497's AlterIsr.
+    """
     if level >= 10:
         return 3
-    return 2 if level >= 4 else 0
+    if level >= 4:
+        return 2
+    return 1 if level >= 3 else 0
 
 
 def fetch_version(level: int) -> int:

@@ -53,7 +53,7 @@ def decode(value: bytes) -> Record:
         if frame != FRAME_VERSION or known is None or version != known.__version__:
             raise UnknownRecord(f"a metadata record of type {kind} version {version} in a frame of version {frame}")
         record, size = entity_reader(known)(value, at)
-    except (SerialError, ValueError, IndexError, struct.error) as error:
+    except (SerialError, ValueError, LookupError, struct.error) as error:
         raise UnknownRecord(f"not a metadata record: {error}") from error
     if at + size != len(value):
         raise UnknownRecord(f"{len(value) - at - size} bytes too many after a {known.__name__}")

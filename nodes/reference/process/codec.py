@@ -21,9 +21,12 @@ from kio.schema.fetch.v12.request import FetchRequest
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
+from nodes.protocol.bounds import walked
+from nodes.protocol.tolerant import read_entity
 from nodes.reference.controller import wire as controllers
-from nodes.reference.controller.messages import Request as ControllersRequest
-from nodes.reference.process.bounds import end_of
+from nodes.reference.controller.messages import (
+    Request as ControllersRequest,
+)
 from nodes.reference.raft import wire
 from nodes.reference.raft.messages import Request, Response
 from nodes.reference.raft.records import CorruptBatch
@@ -34,7 +37,6 @@ _HEAD: Final = struct.Struct(">hhi")  # api key, api version, correlation id
 _SIZE: Final = struct.Struct(">i")
 _QUORUM_ONLY: Final = frozenset({Api.VOTE, Api.BEGIN_QUORUM_EPOCH, Api.END_QUORUM_EPOCH, Api.FETCH_SNAPSHOT})
 _TOLERATED: Final = {Api.METADATA: 3}
-# KeyError: kio does not know a tagged field
 _UNREADABLE: Final = (SerialError, ValueError, TypeError, OverflowError, LookupError, CorruptBatch)
 
 
@@ -87,10 +89,10 @@ class Codec:
         if entity_type is None:
             raise BadFrame(f"version {version} of API {api_key} is not known")
         try:
-            header, position = _read(_header_of(entity_type), frame, 0)
-            end_of(entity_type, frame, position)
-            entity, size = _read(entity_type, frame, position)
-            excess = len(frame) - position - size
+            header, position = read_entity(_header_of(entity_type), frame, 0)
+            extent = walked(entity_type, frame, position)
+            entity, _ = entity_reader(entity_type)(*extent.known(frame))
+            excess = len(frame) - extent.end
             if excess > _TOLERATED.get(api_key, 0):
                 raise BadFrame(f"{entity_type.__name__} v{version}: {excess} bytes too many")
             request = wire.request_from_kafka(entity) if _is_of_quorum(entity) else entity
@@ -109,10 +111,10 @@ class Codec:
         """BadFrame if it is not a response to this message; in the form in which it was asked."""
         expected = response_class(type(_entity(message)))
         try:
-            header, position = _read(_header_of(expected), frame, 0)
-            entity, size = _read(expected, frame, position)
-            if position + size != len(frame):
-                raise BadFrame(f"{expected.__name__}: {len(frame) - position - size} bytes too many")
+            header, position = read_entity(_header_of(expected), frame, 0)
+            entity, end = read_entity(expected, frame, position)
+            if end != len(frame):
+                raise BadFrame(f"{expected.__name__}: {len(frame) - end} bytes too many")
             response = _as_asked(entity, message)
         except _UNREADABLE as error:
             raise BadFrame(f"not a {expected.__name__}: {error}") from error
@@ -138,10 +140,6 @@ def _is_of_quorum(entity: Any) -> bool:
     if isinstance(entity, FetchRequest):
         return len(entity.topics) == 1 and entity.topics[0].topic == wire.TOPIC
     return isinstance(entity, DescribeQuorumRequest)
-
-
-def _read(entity_type: Any, frame: bytes, position: int) -> tuple[Any, int]:
-    return entity_reader(entity_type)(frame, position)
 
 
 def _frame(header: Any, entity: Any) -> bytes:

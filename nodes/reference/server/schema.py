@@ -5,7 +5,7 @@ kio has a module for each version of each API, whose classes have the same names
     reply = response_module(request)                       # of the request's API and version
     return fitted(reply.MetadataResponse, throttle_time=NO_TIME, brokers=(...), ...)      # fields that this version lacks are left out
 
-Messages that are the seeds' own are declared as kio declares Kafka's (`controller/schema.py`), and are found here beside them. Times in
+Messages that are the seeds' own are declared as kio declares Kafka's (`controller/declared.py`), and are found here beside them. Times in
 messages are kio's timedeltas: `milliseconds(500)` makes one, `in_milliseconds(request.max_wait)` reads one.
 """
 
@@ -21,20 +21,14 @@ from kio.index import KioIndexError, load_request_schema, load_response_schema
 from kio.serial.readers import read_timedelta_i32
 from kio.static.primitive import i32Timedelta
 
-from nodes.reference.controller import schema
-
-_OWN: Final[dict[tuple[int, int], tuple[Any, Any]]] = {
-    (schema.BROKER_HEARTBEAT, 0): (schema.BrokerHeartbeatRequest, schema.BrokerHeartbeatResponse),
-    (schema.CONTROLLER_HEARTBEAT, 0): (schema.ControllerHeartbeatRequest, schema.ControllerHeartbeatResponse),
-    (schema.ALTER_PARTITION, 0): (schema.AlterIsrRequest, schema.AlterIsrResponse),
-}
+from nodes.reference.controller.declared import DECLARED
 
 
 @cache
 def request_class(api_key: int, version: int) -> Any:
     """None for what neither kio nor the seeds know."""
-    if (api_key, version) in _OWN:
-        return _OWN[api_key, version][0]
+    if (api_key, version) in DECLARED:
+        return DECLARED[api_key, version][0]
     try:
         return load_request_schema(api_key, version)
     except KioIndexError:
@@ -49,7 +43,7 @@ def response_class(request: Any) -> Any:
 @cache
 def _response_class(api_key: int, version: int) -> Any:
     key = api_key, version
-    return _OWN[key][1] if key in _OWN else load_response_schema(*key)
+    return DECLARED[key][1] if key in DECLARED else load_response_schema(*key)
 
 
 def response_module(request: object) -> ModuleType:

@@ -114,6 +114,14 @@ def test_the_script_of_kafka_14139_loses_nothing_with_its_protection(tmp_path: P
     assert lost(simulate(plan, seed=0, out=tmp_path / "run").run_dir) == 0
 
 
+@pytest.mark.parametrize("level", [1, 3, 9], ids=["3.0-IV1", "3.2-IV0", "3.5-IV0"])
+def test_below_3_5_iv1_the_hole_of_kafka_14139_is_open_with_every_protection_on(level: int, tmp_path: Path) -> None:
+    """What leaders send there has no broker epochs that the controller could check, as in Kafka."""
+    plan = BY_NAME["broker-epoch-at-controller"].planned(off=False)
+    plan = replace(plan, shape=replace(plan.shape, level=level))
+    assert any(lost(simulate(plan, seed=seed, out=tmp_path / f"{seed}").run_dir) for seed in range(2))
+
+
 def test_transactions_are_whole(tmp_path: Path) -> None:
     plan = shortened(
         replace(log(BY_NAME["replicate-before-acknowledge"].plan.mix, SAFE_TOPIC), workload="transactions")

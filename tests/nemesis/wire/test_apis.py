@@ -12,12 +12,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
-from nemesis.wire import apis, old_alter_partition
+from nemesis.wire import apis
 from nemesis.wire.frame import request_head
 from nemesis.wire.message import Direction
 from nemesis.wire.rule import Match, Rule, Watch
 from nemesis.wire.rulebook import Names, in_force
 from nodes.protocol.framing import encode_request
+from nodes.reference.controller import old_alter_partition
 from nodes.reference.controller import schema as proposed
 from tests.nemesis.wire.rig import RECORDED, recorded
 
@@ -34,6 +35,17 @@ def test_every_recorded_frame_is_decoded() -> None:
     for one in RECORDED:
         decoded(bytes.fromhex(one["request"]), one["api"], one["version"])
         decoded(bytes.fromhex(one["response"]), one["api"], one["version"], Direction.RESPONSE)
+
+
+def test_tagged_fields_of_newer_software_are_skipped() -> None:
+    """KIP-482: one in the header of a response, right after its length and correlation id."""
+    frame = recorded(ALTER_PARTITION, "4.3.1")[1]
+    newer = frame[:8] + b"\x01\x63\x02ab" + frame[9:]
+    assert decoded(newer, ALTER_PARTITION, 3, Direction.RESPONSE) == decoded(
+        frame, ALTER_PARTITION, 3, Direction.RESPONSE
+    )
+    refused = apis.with_error(ALTER_PARTITION, 3, newer[4:], "NOT_CONTROLLER")
+    assert refused == apis.with_error(ALTER_PARTITION, 3, frame[4:], "NOT_CONTROLLER") is not None
 
 
 @pytest.mark.parametrize(("release", "version"), [("3.4.1", 2), ("4.3.1", 3)])

@@ -6,7 +6,7 @@ will find. One whose answer is overdue is told so; should its record be committe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
@@ -35,6 +35,7 @@ from nodes.reference.environment import MILLISECOND
 from nodes.reference.log.keyed import Undecodable, Writer
 from nodes.reference.protections import Protection, Protections
 
+Then = Callable[[ErrorCode], "list[Effect]"]
 _TOO_LARGE = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.invalid_fetch_size})
 
 
@@ -112,7 +113,7 @@ class Commits:
 
     def delete(self, group: Group, ticket: Ticket, partitions: Iterable[TopicPartition]) -> list[Effect]:
         """KIP-496: not of topics that members are subscribed to."""
-        subscribed = _subscribed_topics(group)
+        subscribed = subscribed_topics(group)
         if subscribed is None:
             return [Answer(ticket, DeletedOffsets(ErrorCode.non_empty_group))]
         errors = {
@@ -124,11 +125,20 @@ class Commits:
         if not doomed:
             return [Answer(ticket, DeletedOffsets(ErrorCode.none, errors))]
 
+        return self.forget(
+            group,
+            doomed,
+            lambda error: [Answer(ticket, DeletedOffsets(error, errors if error is ErrorCode.none else {}))],
+        )
+
+    def forget(self, group: Group, doomed: list[TopicPartition], then: Then) -> list[Effect]:
+        """Tombstones first. then: what comes of it, given what a client may be told."""
+
         def written(error: ErrorCode, position: int, now: int) -> list[Effect]:
             if not is_in_the_log(error):
-                return [Answer(ticket, DeletedOffsets(of_the_log(error)))]
+                return then(of_the_log(error))
             group.offsets.forget(doomed)
-            return [Answer(ticket, DeletedOffsets(ErrorCode.none, errors))]
+            return then(ErrorCode.none)
 
         return [self._writes.begin(records.of_deleted_offsets(group.group_id, doomed), written)]
 
@@ -192,7 +202,7 @@ class Commits:
         return NOTHING_COMMITTED if stored is None else FetchedOffset(ErrorCode.none, stored.offset)
 
 
-def _subscribed_topics(group: Group) -> frozenset[str] | None:
+def subscribed_topics(group: Group) -> frozenset[str] | None:
     """Of a group of consumers; None where members are something else, or say it in a way that this coordinator cannot read."""
     if not group.members:
         return frozenset()

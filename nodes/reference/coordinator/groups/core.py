@@ -1,6 +1,6 @@
 """The groups of one partition of `__consumer_offsets`, in one leader epoch of it: a pure state machine.
 
-    groups = GroupCoordinator(GroupSettings(), ALL_ON, new_id)
+    groups = GroupCoordinator(GroupSettings(), ALL_ON, new_id, wall)
     groups.load(content)                         # what the log has, in as many pieces as it comes
     groups.loaded(now)                           # sessions begin anew
     groups.join("ticket", Join(group="g", ...), now)
@@ -12,8 +12,8 @@
 
 What is acknowledged is committed in the log, so the next leader of the partition loads it; what has not been committed counts for nobody.
 When the broker stops leading, `give_up` answers all that wait, and this object goes. COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR are
-the shell's to say (shards.py). Where the rules are: membership.py and rebalance.py (JoinGroup and its kin), commits.py (offsets).
-Offsets and groups never expire (`offsets.retention.minutes` is not there).
+the shell's to say (shards.py). Where the rules are: membership.py and rebalance.py (JoinGroup and its kin), commits.py (offsets), expiry.py
+(what is forgotten).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from collections.abc import Collection, Iterable
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.coordinator.effects import NEVER, Answer, Effect, Ticket, Writes, is_in_the_log, of_the_log
-from nodes.reference.coordinator.groups import records
-from nodes.reference.coordinator.groups.commits import Commits
+from nodes.reference.coordinator.groups import expiry, records
+from nodes.reference.coordinator.groups.commits import Commits, Then
 from nodes.reference.coordinator.groups.group import Group, GroupState
 from nodes.reference.coordinator.groups.membership import Membership, NewId
-from nodes.reference.coordinator.groups.rebalance import alive
+from nodes.reference.coordinator.groups.rebalance import Wall, alive
 from nodes.reference.coordinator.groups.requests import (
     NO_GENERATION,
     NOTHING_COMMITTED,
@@ -48,19 +48,23 @@ from nodes.reference.coordinator.groups.requests import (
     TransactionalCommit,
 )
 from nodes.reference.coordinator.groups.settings import GroupSettings
+from nodes.reference.environment import MILLISECOND
 from nodes.reference.log.batch import Marker
 from nodes.reference.log.keyed import KeyedBatch, decode
 from nodes.reference.protections import Protections
 
 
 class GroupCoordinator:
-    def __init__(self, settings: GroupSettings, protections: Protections, new_id: NewId) -> None:
+    def __init__(self, settings: GroupSettings, protections: Protections, new_id: NewId, wall: Wall) -> None:
+        """wall: ms since 1970, for what the next coordinator must understand, too."""
         self._settings = settings
         self._protections = protections
         self._writes = Writes()
-        self._membership = Membership(settings, protections, self._writes, new_id)
+        self._membership = Membership(settings, protections, self._writes, new_id, wall)
         self.groups: dict[str, Group] = {}
         self._commits = Commits(settings, protections, self._writes, self._membership)
+        self._wall = wall
+        self._look_for_expired_at = NEVER
 
     # Loading
 
@@ -73,7 +77,11 @@ class GroupCoordinator:
                 self._load_records(batch)
 
     def loaded(self, now: int) -> list[Effect]:
-        """Members have a whole session to be heard of again."""
+        """Members have a whole session to be heard of again. Of a group that had only offsets, and has them no more, nothing is left."""
+        for group in [*self.groups.values()]:
+            if group.generation == 0 and not group.offsets.partitions:
+                del self.groups[group.group_id]
+        self._look_for_expired_at = self._next_look(now)
         for group in self.groups.values():
             for member in group.members.values():
                 alive(member, now)
@@ -177,17 +185,7 @@ class GroupCoordinator:
             return [Answer(ticket, ErrorCode.group_id_not_found if group_id else ErrorCode.invalid_group_id)]
         if group.state is not GroupState.EMPTY or group.offsets.writes:
             return [Answer(ticket, ErrorCode.non_empty_group)]
-        group.state = GroupState.DEAD
-
-        def written(error: ErrorCode, position: int, now: int) -> list[Effect]:
-            if not is_in_the_log(error):
-                group.state = GroupState.EMPTY
-                return [Answer(ticket, of_the_log(error))]
-            del self.groups[group_id]
-            return [Answer(ticket, ErrorCode.none)]
-
-        tombstones = records.of_deleted_offsets(group_id, sorted(group.offsets.partitions))
-        return [self._writes.begin((*tombstones, records.of_deleted_group(group_id)), written)]
+        return self._bury(group, lambda error: [Answer(ticket, error)])
 
     # The log, time, the end
 
@@ -197,13 +195,18 @@ class GroupCoordinator:
     @property
     def next_deadline(self) -> int:
         deadlines = (deadline for group in self.groups.values() for deadline in group.deadlines())
-        return min(min(deadlines, default=NEVER), self._commits.next_deadline)
+        return min(min(deadlines, default=NEVER), self._commits.next_deadline, self._look_for_expired_at)
 
     def tick(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
         for group in [group for group in self.groups.values() if min(group.deadlines()) <= now]:
             effects += self._membership.rebalance.tick(group, now)
-        return effects + self._commits.tick(now)
+        effects += self._commits.tick(now)
+        if self._look_for_expired_at <= now:
+            self._look_for_expired_at = self._next_look(now)
+            for group in [*self.groups.values()]:
+                effects += self._expire(group)
+        return effects
 
     def give_up(self) -> list[Effect]:
         """This broker does not lead the partition any more: whoever waits has to find the new coordinator."""
@@ -218,6 +221,33 @@ class GroupCoordinator:
         return effects
 
     # Parts of the above
+
+    def _next_look(self, now: int) -> int:
+        return now + self._settings.offsets_retention_check_interval_ms * MILLISECOND
+
+    def _expire(self, group: Group) -> list[Effect]:
+        """KIP-211: what expiry.py says. If it cannot be written, it is tried again at the next look."""
+        doomed = expiry.expired(group, self._wall(), self._settings.offsets_retention_minutes * 60_000)
+        if expiry.may_go(group, without=doomed):
+            return self._bury(group, lambda error: [])
+        return self._commits.forget(group, doomed, lambda error: []) if doomed else []
+
+    def _bury(self, group: Group, then: Then) -> list[Effect]:
+        """The group with all that it has; while its tombstones are on their way, it is dead to everybody."""
+        if group.generation == 0 and not group.offsets.partitions:  # the log knows nothing of it
+            del self.groups[group.group_id]
+            return then(ErrorCode.none)
+        group.state = GroupState.DEAD
+
+        def written(error: ErrorCode, position: int, now: int) -> list[Effect]:
+            if not is_in_the_log(error):
+                group.state = GroupState.EMPTY
+                return then(of_the_log(error))
+            del self.groups[group.group_id]
+            return then(ErrorCode.none)
+
+        tombstones = records.of_deleted_offsets(group.group_id, sorted(group.offsets.partitions))
+        return [self._writes.begin((*tombstones, records.of_deleted_group(group.group_id)), written)]
 
     def _load_records(self, batch: KeyedBatch) -> None:
         for record in batch.records:

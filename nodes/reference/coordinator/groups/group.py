@@ -5,7 +5,8 @@
       └──nobody is left───┼────┘      <──────join, leave, crash───┴──────────────────────────────────────────────────────────┘
                           Dead: deleted
 
-A member is alive until its deadline; one whose JoinGroup or SyncGroup waits for others has none. A deadline is in ns, a timeout in ms.
+A member is alive until its deadline; one whose JoinGroup or SyncGroup waits for others has none. A deadline is in ns of the broker's own
+clock, a timeout in ms; what the next coordinator must understand, too, is in ms since 1970 ("wall").
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.coordinator.effects import NEVER, Ticket
 from nodes.reference.coordinator.groups.offsets import Offsets
 from nodes.reference.coordinator.groups.requests import Join, Joined, JoinedMember
+
+NOT_KNOWN: Final = -1
 
 
 class GroupState(enum.Enum):
@@ -77,6 +81,7 @@ class Group:
     grew: bool = False  # since the initial delay began or was prolonged
     sync_deadline: int = NEVER
     offsets: Offsets = field(default_factory=Offsets)
+    since: int = NOT_KNOWN  # ms since 1970: when it came to the newest state that is in the log
 
     @property
     def rebalance_timeout(self) -> int:
@@ -159,8 +164,9 @@ class Group:
             self.leader = joined[0]
         return bool(joined)
 
-    def next_generation(self) -> None:
+    def next_generation(self, wall: int) -> None:
         self.generation += 1
+        self.since = wall
         self.join_deadline, self.delay_left = NEVER, None
         self.unsynced.clear()
         if self.members:

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from nodes.reference.coordinator.effects import Answer, Effect, Ticket, Writes, is_in_the_log, of_the_log
 from nodes.reference.coordinator.groups import records
 from nodes.reference.coordinator.groups.group import Group, GroupState, Member
-from nodes.reference.coordinator.groups.rebalance import Rebalance, alive, answer_join, answer_sync
+from nodes.reference.coordinator.groups.rebalance import Rebalance, Wall, alive, answer_join, answer_sync
 from nodes.reference.coordinator.groups.requests import (
     UNKNOWN_MEMBER,
     Heartbeat,
@@ -37,12 +37,14 @@ NewId = Callable[[], str]
 class Membership:
     """Acts on groups; keeps nothing of its own. new_id: makes up ids that nobody else has."""
 
-    def __init__(self, settings: GroupSettings, protections: Protections, writes: Writes, new_id: NewId) -> None:
+    def __init__(
+        self, settings: GroupSettings, protections: Protections, writes: Writes, new_id: NewId, wall: Wall
+    ) -> None:
         self._settings = settings
         self._protections = protections
         self._writes = writes
         self._new_id = new_id
-        self.rebalance = Rebalance(settings, writes)
+        self.rebalance = Rebalance(settings, writes, wall)
 
     def join(self, group: Group, ticket: Ticket, request: Join, now: int) -> list[Effect]:
         error = self._join_error(group, request)

@@ -59,6 +59,11 @@ class Offsets:
             for pending in self.pending.values():
                 pending.pop(partition, None)
 
+    @property
+    def at_rest(self) -> bool:
+        """Nothing is on its way into the log, and no transaction is open."""
+        return self.writes == 0 and not any(self.pending.values())
+
     def is_unstable(self, partition: TopicPartition) -> bool:
         """KIP-447: an open transaction is about to commit another offset."""
         return any(partition in pending for pending in (*self.pending.values(), *self.on_their_way))

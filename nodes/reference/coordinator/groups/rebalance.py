@@ -11,7 +11,7 @@ Only the leader's assignment makes a generation count: it is written with the me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -25,13 +25,16 @@ from nodes.reference.environment import MILLISECOND
 
 _REBALANCING: Final = frozenset({GroupState.STABLE, GroupState.COMPLETING, GroupState.EMPTY})
 
+Wall = Callable[[], int]  # ms since 1970
+
 
 class Rebalance:
     """Acts on groups; keeps nothing of its own."""
 
-    def __init__(self, settings: GroupSettings, writes: Writes) -> None:
+    def __init__(self, settings: GroupSettings, writes: Writes, wall: Wall) -> None:
         self._settings = settings
         self._writes = writes
+        self._wall = wall
 
     def begin(self, group: Group, now: int) -> list[Effect]:
         """Nothing if one is under way already."""
@@ -79,7 +82,7 @@ class Rebalance:
         if group.members and not group.elect_joined_leader():
             group.join_deadline = now + group.rebalance_timeout * MILLISECOND
             return []
-        group.next_generation()
+        group.next_generation(self._wall())
         if group.state is GroupState.EMPTY:
             return [self._writes.begin(records.of_group(group, {}), lambda error, position, now: [])]
         group.sync_deadline = now + group.rebalance_timeout * MILLISECOND

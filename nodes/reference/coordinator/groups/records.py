@@ -26,7 +26,6 @@ from nodes.reference.log.keyed import KeyedRecord, Undecodable
 
 _OFFSET_KEYS: Final = (0, 1)
 _GROUP_KEY: Final = 2
-_NOT_KNOWN: Final = i64(-1)  # since when it is in this state: only the expiry of offsets asks, and nothing expires here
 
 
 def of_group(group: Group, assignments: Mapping[str, bytes]) -> tuple[KeyedRecord, ...]:
@@ -35,7 +34,7 @@ def of_group(group: Group, assignments: Mapping[str, bytes]) -> tuple[KeyedRecor
         generation=i32(group.generation),
         protocol=group.protocol,
         leader=group.leader,
-        current_state_timestamp=_NOT_KNOWN,
+        current_state_timestamp=i64(group.since),
         members=tuple(
             GroupMember(
                 member_id=member.member_id,
@@ -131,6 +130,7 @@ def _group(group_id: str, content: bytes) -> Group:
         protocol=value.protocol,
         leader=value.leader,
         members=members,
+        since=value.current_state_timestamp,
     )
 
 

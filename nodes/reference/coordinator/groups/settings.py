@@ -13,3 +13,5 @@ class GroupSettings:
     group_max_size: int = (1 << 31) - 1
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
+    offsets_retention_minutes: int = 7 * 24 * 60  # KIP-211
+    offsets_retention_check_interval_ms: int = 600_000

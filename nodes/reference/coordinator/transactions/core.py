@@ -16,13 +16,14 @@ What decides a transaction is the Prepare record: before it is committed in the 
 coordinator to come brings the same outcome to all partitions. While a record of an id is on its way, all else for that id is
 CONCURRENT_TRANSACTIONS. Times are ms since 1970, because a start time in the log must mean the same to the next coordinator (as in Kafka,
 whose transactions a jump of the wall clock can time out). The epoch is bumped by InitProducerId, not by every EndTxn: this is TV0 and TV1
-of KIP-890, so a late EndTxn can end the next transaction (KAFKA-17754), as with every client of those versions. Ids never expire.
+of KIP-890, so a late EndTxn can end the next transaction (KAFKA-17754), as with every client of those versions. An id that nobody has used
+for `transactional.id.expiration.ms` is forgotten, by a tombstone; whoever still has it is told INVALID_PRODUCER_ID_MAPPING.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
 
@@ -38,6 +39,7 @@ from nodes.reference.coordinator.effects import (
 )
 from nodes.reference.coordinator.groups.requests import TopicPartition
 from nodes.reference.coordinator.transactions import records, state
+from nodes.reference.coordinator.transactions.known import Known
 from nodes.reference.coordinator.transactions.markers import Marking
 from nodes.reference.coordinator.transactions.requests import (
     NO_PRODUCER_EPOCH,
@@ -62,16 +64,6 @@ Then = Callable[[ErrorCode, int], "list[Effect]"]  # error, now
 Say = Callable[[ErrorCode], object]
 
 
-@dataclass(slots=True)
-class Known:
-    """One transactional id in memory."""
-
-    transaction: Transaction  # as it is in the log
-    pending: Transaction | None = None  # on its way there
-    fence_failed: bool = False  # the epoch was bumped for an abort that could not be written: not once more
-    marking: Marking | None = None
-
-
 class TransactionCoordinator:
     def __init__(self, settings: TransactionSettings, protections: Protections, *, coordinator_epoch: int) -> None:
         """coordinator_epoch: the leader epoch of this partition of `__transaction_state`."""
@@ -80,6 +72,7 @@ class TransactionCoordinator:
         self._epoch = coordinator_epoch
         self._writes = Writes()
         self._answering: dict[Ticket, Say] = {}
+        self._look_for_expired_at = NEVER
         self.ids: dict[str, Known] = {}
 
     def load(self, content: bytes) -> None:
@@ -94,6 +87,7 @@ class TransactionCoordinator:
 
     def loaded(self, now: int) -> list[Effect]:
         """What was decided is brought to its end."""
+        self._look_for_expired_at = self._next_look(now)
         effects: list[Effect] = []
         for known in self.ids.values():
             if known.transaction.state in PREPARED:
@@ -120,7 +114,7 @@ class TransactionCoordinator:
             known = Known(_new(request, request.spare, now))
             self.ids[request.transactional_id] = known
         transaction = known.transaction
-        if known.pending is not None or transaction.state in PREPARED:
+        if known.busy:
             return [Answer(ticket, Initialized(ErrorCode.concurrent_transactions))]
         if not _may_go_on(transaction, request):
             return [Answer(ticket, Initialized(ErrorCode.producer_fenced))]
@@ -137,7 +131,7 @@ class TransactionCoordinator:
         if known is None or error is not ErrorCode.none:
             return [Answer(ticket, error)]
         transaction = known.transaction
-        if known.pending is not None or transaction.state in PREPARED:
+        if known.busy:
             return [Answer(ticket, ErrorCode.concurrent_transactions)]
         if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
             return [Answer(ticket, ErrorCode.none)]
@@ -149,7 +143,7 @@ class TransactionCoordinator:
         known, error = self._find(producer)
         if known is None or error is not ErrorCode.none:
             return dict.fromkeys(partitions, error)
-        if known.pending is not None or known.transaction.state in PREPARED:
+        if known.busy:
             return dict.fromkeys(partitions, ErrorCode.concurrent_transactions)
         added = known.transaction.partitions
         return {one: ErrorCode.none if one in added else ErrorCode.invalid_txn_state for one in partitions}
@@ -158,7 +152,7 @@ class TransactionCoordinator:
         """EndTxn: answered when the outcome is in the log; the markers follow."""
         known, error = self._find(producer)
         if known is not None and error is ErrorCode.none:
-            error = _end_error(known, commit=commit)
+            error = known.end_error(commit=commit)
         if known is None or error is not ErrorCode.none:
             return [Answer(ticket, error)]
         if known.transaction.state is not TransactionState.ONGOING:
@@ -192,17 +186,18 @@ class TransactionCoordinator:
 
     @property
     def next_deadline(self) -> int:
-        return min((deadline for known in self.ids.values() for deadline in _deadlines(known)), default=NEVER)
+        deadlines = (deadline for known in self.ids.values() for deadline in known.deadlines())
+        return min((*deadlines, self._look_for_expired_at))
 
     def tick(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
-        for known in [known for known in self.ids.values() if min(_deadlines(known), default=NEVER) <= now]:
+        for known in [known for known in self.ids.values() if min(known.deadlines(), default=NEVER) <= now]:
             if known.marking is not None:
                 again = known.marking.again(now)
                 effects += self._complete_if_marked(known, now) if again is None else [again]
             else:
                 effects += self._abort_and_fence(known, now)  # `transaction.timeout.ms` is over
-        return effects
+        return effects + self._expire(now) if self._look_for_expired_at <= now else effects
 
     def give_up(self) -> list[Effect]:
         """This broker does not lead the partition any more. What is on its way may be committed yet: the next coordinator will know."""
@@ -210,6 +205,31 @@ class TransactionCoordinator:
         return [Answer(ticket, said(ErrorCode.not_coordinator)) for ticket, said in answering.items()]
 
     # Parts of the above
+
+    def _next_look(self, now: int) -> int:
+        return now + self._settings.transaction_remove_expired_transaction_cleanup_interval_ms
+
+    def _expire(self, now: int) -> list[Effect]:
+        """Of what could not be written the next look takes care."""
+        self._look_for_expired_at = self._next_look(now)
+        expiration = self._settings.transactional_id_expiration_ms
+        return [
+            self._forget(known)
+            for known in self.ids.values()
+            if not known.busy and known.transaction.expired(now, expiration)
+        ]
+
+    def _forget(self, known: Known) -> Effect:
+        transactional_id = known.transaction.transactional_id
+        known.leaving = True
+
+        def written(error: ErrorCode, position: int, now: int) -> list[Effect]:
+            known.leaving = False
+            if is_in_the_log(error):
+                del self.ids[transactional_id]
+            return []
+
+        return self._writes.begin((records.of_expired(transactional_id),), written)
 
     def _find(self, producer: Producer) -> tuple[Known | None, ErrorCode]:
         if not producer.transactional_id:
@@ -350,29 +370,6 @@ def _may_go_on(transaction: Transaction, request: InitProducerId) -> bool:
     if request.producer_id == transaction.producer_id:
         return True
     return request.producer_id == transaction.last_producer_id and request.producer_epoch >= LAST_USABLE_EPOCH
-
-
-def _end_error(known: Known, *, commit: bool) -> ErrorCode:
-    if known.pending is not None:
-        return ErrorCode.concurrent_transactions
-    match known.transaction.state:
-        case TransactionState.ONGOING:
-            return ErrorCode.none
-        case TransactionState.EMPTY:
-            return ErrorCode.invalid_txn_state
-        case _ if known.transaction.commits != commit:
-            return ErrorCode.invalid_txn_state
-        case ended:
-            return ErrorCode.concurrent_transactions if ended in PREPARED else ErrorCode.none
-
-
-def _deadlines(known: Known) -> list[int]:
-    if known.pending is not None:
-        return []
-    if known.marking is not None:
-        return [known.marking.retry_at]
-    times_out = known.transaction.times_out_at()
-    return [] if times_out is None else [times_out]
 
 
 def _described(transaction: Transaction) -> DescribedTransaction:

@@ -76,6 +76,10 @@ def of_transaction(transaction: Transaction, *, version: int) -> KeyedRecord:
     )
 
 
+def of_expired(transactional_id: str) -> KeyedRecord:
+    return KeyedRecord(framing.written(TransactionLogKey(transactional_id=transactional_id)), None)
+
+
 def read(record: KeyedRecord) -> tuple[str, Transaction | None]:
     """None: the id is deleted. Undecodable for what no coordinator has written."""
     if framing.version(record.key) != 0:

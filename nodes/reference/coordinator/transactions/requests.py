@@ -69,3 +69,5 @@ class TransactionSettings:
     transaction_version: int = 1
     marker_retry_backoff_ms: int = 100
     topic_gone_after_ms: int = 30_000  # an unknown topic may be one that this broker has not heard of yet
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000

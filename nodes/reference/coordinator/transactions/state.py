@@ -6,8 +6,8 @@
       └──────InitProducerId────────┴──────────────AddPartitionsToTxn─────────────────────────────────┘
 
 Functions here are Kafka's TransactionMetadata.prepare*: what would be written. Whether it may be is core.py's business. Kafka has two more
-states that never reach the log, Dead and PrepareEpochFence: the first belongs to the expiry of ids, which is not there; of the second only
-the bumped epoch is left, in `fenced`.
+states that never reach the log, Dead and PrepareEpochFence: the first is a tombstone on its way (`Known.leaving`); of the second only the
+bumped epoch is left, in `fenced`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class TransactionState(enum.Enum):
 
 
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+_AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,10 @@ class Transaction:
     @property
     def commits(self) -> bool:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+
+    def expired(self, now: int, expiration_ms: int) -> bool:
+        """KIP-98, `transactional.id.expiration.ms`: nothing is open, and nobody has been heard of for so long."""
+        return self.state in _AT_REST and self.updated <= now - expiration_ms
 
     def times_out_at(self) -> int | None:
         return self.started + self.timeout_ms if self.state is TransactionState.ONGOING else None

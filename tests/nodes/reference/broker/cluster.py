@@ -17,6 +17,7 @@ from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.shell import ControllerNode
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.entities import Partition
+from nodes.reference.metadata.features import LATEST
 from nodes.reference.partition.requests import ClientFetch
 from nodes.reference.protections import ALL_ON, Protections
 from nodes.reference.raft.log import Voters
@@ -38,12 +39,19 @@ class SimulatedCluster:
     """One topic with one partition on all three brokers."""
 
     def __init__(
-        self, seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False, flush: bool = False
+        self,
+        seed: int = 1,
+        *,
+        protections: Protections = ALL_ON,
+        record: bool = False,
+        flush: bool = False,
+        level: int = LATEST,
     ) -> None:
-        """flush: every append is on the medium before it is acknowledged (log.flush.interval.messages=1)."""
+        """flush: every append is on the medium before it is acknowledged (log.flush.interval.messages=1). level: metadata.version."""
         self.world = World(seed, record=record)
         self.protections = protections
         self.flush = flush
+        self.level = level
         self.controllers: dict[int, ControllerNode] = {}
         self.brokers: dict[int, Broker] = {}
         self.acknowledged: dict[int, bytes] = {}  # offset -> value
@@ -58,7 +66,9 @@ class SimulatedCluster:
 
     def start_controller(self, id: int) -> None:
         async def program(environment: Environment) -> None:
-            settings = ControllerSettings(cluster_id=CLUSTER, broker_session_timeout=SESSION)
+            settings = ControllerSettings(
+                cluster_id=CLUSTER, broker_session_timeout=SESSION, metadata_version=self.level
+            )
             self.controllers[id] = node = ControllerNode(
                 environment, id, CONTROLLERS[id], CONTROLLERS, RAFT, settings, self.protections
             )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from nodes.reference.protections import ALL_ON, Protections
 from tests.nodes.reference.broker.cluster import SimulatedCluster
 
 Make = Callable[..., SimulatedCluster]
@@ -16,10 +16,8 @@ Make = Callable[..., SimulatedCluster]
 def make() -> Iterator[Make]:
     made: list[SimulatedCluster] = []
 
-    def cluster(
-        seed: int = 1, *, protections: Protections = ALL_ON, record: bool = False, flush: bool = False
-    ) -> SimulatedCluster:
-        made.append(SimulatedCluster(seed, protections=protections, record=record, flush=flush))
+    def cluster(seed: int = 1, **settings: Any) -> SimulatedCluster:
+        made.append(SimulatedCluster(seed, **settings))
         return made[-1]
 
     yield cluster

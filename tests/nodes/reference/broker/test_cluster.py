@@ -73,6 +73,32 @@ def test_a_broker_whose_lease_is_over_serves_no_client(
     assert cluster.errors[-1] is answered
 
 
+@pytest.mark.parametrize(
+    ("level", "asked"),
+    [
+        (1, "AlterIsrRequest(broker_id={leader}, broker_epoch={epoch}, topics=(AskedTopic(name='orders'"),
+        (3, "AlterPartitionRequest(broker_id={leader}, broker_epoch={epoch}, topics=(RequestedTopic(name='orders'"),
+        (9, "AlterPartitionRequest(broker_id={leader}, broker_epoch={epoch}, topics=(TopicData(topic_id="),
+    ],
+    ids=["3.0-IV1", "3.2-IV0", "3.5-IV0"],
+)
+def test_an_isr_shrinks_and_grows_at_every_level(make: Make, level: int, asked: str) -> None:
+    """KIP-497, before KIP-903 gave members their broker epochs: what a leader sends is what the Kafka of that level sent."""
+    cluster = make(level=level, record=True)
+    cluster.ready()
+    leader = cluster.leader
+    assert leader is not None
+    follower = next(id for id in BROKERS if id != leader)
+    epoch = cluster.brokers[leader].lifecycle.broker_epoch
+    cluster.world.pause(cluster.machines[follower])
+    cluster.write(1)
+    cluster.until(lambda: follower not in cluster.isr)
+    cluster.world.resume(cluster.machines[follower])
+    cluster.until(lambda: len(cluster.isr) == 3)
+    assert asked.format(leader=leader, epoch=epoch) in cluster.world.history().decode()
+    assert "new_isr_with_epochs" not in cluster.world.history().decode()
+
+
 def test_controlled_shutdown_moves_leaders_first(make: Make) -> None:
     cluster = make()
     cluster.ready()

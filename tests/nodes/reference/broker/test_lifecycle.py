@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.broker.lifecycle import NO_EPOCH, Lifecycle
-from nodes.reference.controller.messages import BrokerState
+from nodes.reference.controller.broker_messages import BrokerState
 from nodes.reference.controller.schema import BrokerHeartbeatResponse
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import ALL_ON, Protection, Protections
@@ -95,3 +95,10 @@ def test_what_it_asks_for() -> None:
     lifecycle.heartbeat_answered(answer(BrokerState.SHUTDOWN), NOW)
     assert lifecycle.state is BrokerState.SHUTDOWN
     assert not lifecycle.may_serve(NOW)
+
+
+def test_a_registration_that_comes_after_the_end_changes_nothing() -> None:
+    lifecycle = Lifecycle(ALL_ON)
+    lifecycle.give_up()
+    assert not lifecycle.registration_answered(ErrorCode.none, 7)
+    assert lifecycle.state is BrokerState.SHUTDOWN

@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AllocateProducerIdsResponse,
     AlterPartitionResponse,
     BrokerRegistrationResponse,
+)
+from nodes.reference.controller.client_messages import (
     CreateTopicsResponse,
+)
+from nodes.reference.controller.messages import (
     Response,
 )
 from nodes.reference.metadata.entities import Partition, PartitionId

@@ -18,8 +18,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from nodes.reference.controller.core import Answered, Controller, Effect
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -28,11 +27,16 @@ from nodes.reference.controller.messages import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     BrokerState,
+    ProposedIsr,
+)
+from nodes.reference.controller.client_messages import (
     CreateTopicsRequest,
     ElectionType,
     ElectLeadersRequest,
     NewTopic,
-    ProposedIsr,
+)
+from nodes.reference.controller.core import Answered, Controller, Effect
+from nodes.reference.controller.messages import (
     Request,
     Response,
 )

@@ -7,15 +7,19 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from nodes.reference.controller.core import Answered, Controller, Effect
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerState,
+)
+from nodes.reference.controller.client_messages import (
     CreateTopicsRequest,
     NewTopic,
+)
+from nodes.reference.controller.core import Answered, Controller, Effect
+from nodes.reference.controller.messages import (
     Request,
 )
 from nodes.reference.controller.settings import ControllerSettings

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     BrokerRegistrationRequest,
     BrokerState,

@@ -9,17 +9,21 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.core import Resign, TakeSnapshot
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AllocateProducerIdsRequest,
     ControllerHeartbeatRequest,
+)
+from nodes.reference.controller.client_messages import (
     CreateTopicsRequest,
     FeatureUpdate,
     NewTopic,
-    Request,
     UpdateFeaturesRequest,
     UpgradeType,
+)
+from nodes.reference.controller.core import Resign, TakeSnapshot
+from nodes.reference.controller.messages import (
+    Request,
 )
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.store import QuorumStatus

@@ -8,13 +8,15 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     BrokerState,
+)
+from nodes.reference.controller.client_messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     NewTopic,

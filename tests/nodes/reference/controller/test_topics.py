@@ -8,11 +8,14 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
-    AlterConfigsRequest,
     BrokerRegistrationRequest,
     BrokerState,
+    ProposedIsr,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
     ConfigChange,
     ConfigOperation,
     CreatedTopic,
@@ -25,7 +28,6 @@ from nodes.reference.controller.messages import (
     IncrementalAlterConfigsRequest,
     MorePartitions,
     NewTopic,
-    ProposedIsr,
     ResourceChanges,
     ResourceConfigs,
 )

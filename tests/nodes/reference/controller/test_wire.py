@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    AlteredConfigs,
     AlteredPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -23,10 +21,18 @@ from nodes.reference.controller.messages import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     BrokerState,
-    ConfigChange,
-    ConfigOperation,
     ControllerHeartbeatRequest,
     ControllerHeartbeatResponse,
+    ProposedIsr,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from nodes.reference.controller.client_messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredConfigs,
+    ConfigChange,
+    ConfigOperation,
     CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -44,16 +50,15 @@ from nodes.reference.controller.messages import (
     MorePartitions,
     NamedError,
     NewTopic,
-    ProposedIsr,
-    Request,
     ResourceChanges,
     ResourceConfigs,
-    Response,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
     UpgradeType,
+)
+from nodes.reference.controller.messages import (
+    Request,
+    Response,
 )
 from nodes.reference.controller.wire import (
     APIS,
@@ -211,8 +216,13 @@ def test_all_requests_have_an_api() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "proposed"), [(0, NAMED), (2, ProposedIsr(topic=ID, index=0, leader_epoch=3, partition_epoch=9, new_isr=((1, -1),)))]
-)  # fmt: skip
+    ("version", "proposed"),
+    [
+        (0, NAMED),
+        (1, replace(NAMED, recovery=1)),
+        (2, ProposedIsr(topic=ID, index=0, leader_epoch=3, partition_epoch=9, new_isr=((1, -1),))),
+    ],
+)
 def test_before_kip_903_there_are_no_broker_epochs(version: int, proposed: ProposedIsr) -> None:
     request = AlterPartitionRequest(broker_id=1, broker_epoch=120, partitions=(proposed,), version=version)
     assert request_from_kafka(through_bytes(request_to_kafka(request))) == request
@@ -236,7 +246,7 @@ def test_what_is_not_for_a_controller_is_refused() -> None:
             registering(broker_id=1, cluster_id="k", incarnation_id=None, listeners=(), features=(), rack=None)
         )
     with pytest.raises(ValueError, match="not spoken"):
-        schemas(56, 1)
+        schemas(56, 4)
     with pytest.raises(ValueError, match="not spoken"):
         schemas(50, 0)
     electing: Any = schemas(43, 2)[0]

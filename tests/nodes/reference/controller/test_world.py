@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from nodes.reference.controller import wire
-from nodes.reference.controller.messages import Request, Response
+from nodes.reference.controller.messages import (
+    Request,
+    Response,
+)
 from nodes.reference.protections import Protection, Protections
 from tests.nodes.reference.controller.test_wire import EXCHANGES, KEYS
 from tests.nodes.reference.controller.world import run

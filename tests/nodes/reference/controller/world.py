@@ -19,8 +19,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.core import Answered, Effect
-from nodes.reference.controller.messages import (
+from nodes.reference.controller.broker_messages import (
     OK,
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -29,12 +28,17 @@ from nodes.reference.controller.messages import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     BrokerState,
+    ProposedIsr,
+)
+from nodes.reference.controller.client_messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectionType,
     ElectLeadersRequest,
     NewTopic,
-    ProposedIsr,
+)
+from nodes.reference.controller.core import Answered, Effect
+from nodes.reference.controller.messages import (
     Request,
 )
 from nodes.reference.controller.settings import ControllerSettings

@@ -54,7 +54,11 @@ class GroupStage:
         self.coordinator = self._new()
 
     def _new(self) -> GroupCoordinator:
-        return GroupCoordinator(self.settings, self.protections, lambda: f"id{next(self._ids)}")
+        return GroupCoordinator(self.settings, self.protections, lambda: f"id{next(self._ids)}", self.wall)
+
+    def wall(self) -> int:
+        """The wall clock shows the same time as the other one."""
+        return self.now // MILLISECOND
 
     def group(self, name: str = "g") -> Group:
         return self.coordinator.groups[name]
@@ -145,7 +149,9 @@ class GroupStage:
 
     def committing(self, offset: int, metadata: str = "", **more: Any) -> int:
         ticket = self.ticket()
-        commit = Commit(group=more.pop("group", "g"), offsets={PARTITION: Offset(offset, metadata=metadata)}, **more)
+        committed = Offset(offset, metadata=metadata, timestamp=self.wall())
+        offsets = {more.pop("partition", PARTITION): committed}
+        commit = Commit(group=more.pop("group", "g"), offsets=offsets, **more)
         self.take(self.coordinator.commit(ticket, commit, self.now))
         return ticket
 

@@ -30,6 +30,7 @@ from nodes.reference.simulation.world import World
 from tests.nodes.reference.coordinator.ledger import Ledger
 
 PARTITION = TopicPartition("t", 0)
+LOOKS_OFTEN = GroupSettings(offsets_retention_check_interval_ms=1_000)
 
 
 class FakeBroker:
@@ -102,7 +103,7 @@ class Scene:
             GROUPS_TOPIC,
             services,
             environment.clock,
-            lambda epoch: GroupCoordinator(GroupSettings(), ALL_ON, lambda: "id"),
+            lambda epoch: GroupCoordinator(LOOKS_OFTEN, ALL_ON, lambda: "id", environment.clock.wall),
             environment.clock.now,
         )
 
@@ -187,6 +188,32 @@ def test_what_is_written_is_answered_when_it_is_committed_in_order() -> None:
         scene.broker.commit()
         assert [await commit for commit in commits] == [{PARTITION: ErrorCode.none}] * 5
         assert scene.offset() == 4
+
+    play(script)
+
+
+def test_what_has_expired_is_gone_for_the_next_leader_too() -> None:
+    """KIP-211: an offset that was committed before 1970, and its group."""
+
+    async def script(scene: Scene) -> None:
+        await scene.lead()
+        commit = scene.committing(5)
+        await scene.pass_ms()
+        scene.broker.commit()
+        await commit
+        scene.shards.tick()
+        assert scene.broker.committed == 1
+        await scene.pass_ms(1_000)
+        scene.shards.tick()
+        await scene.pass_ms()
+        scene.broker.commit()
+        await scene.pass_ms()
+        assert scene.broker.committed == 3
+        assert scene.offset() == -1
+        await scene.lead(epoch=1)
+        shard = scene.shards.find("g")
+        assert not isinstance(shard, ErrorCode)
+        assert shard.core.groups == {}
 
     play(script)
 

@@ -4,6 +4,8 @@ random = Random(7)
 request = entity(random, request_class(3, 12))
 frame = framed(random, request)              # header and body, without the length
 damaged(random, frame)                       # some bytes changed, cut, doubled or made a huge length
+with newer(random):
+    body(request)                            # with tagged fields here and there that nobody knows
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterator
-from dataclasses import fields
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
 from random import Random
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
+from kio.serial import _serialize, entity_writer
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_schema_field_type, is_optional
 from kio.serial.readers import read_datetime_i64, read_timedelta_i32, read_timedelta_i64
 
@@ -44,7 +47,7 @@ def request_classes(*, every: bool = False) -> Iterator[Any]:
 def entity(random: Random, entity_type: Any) -> Any:
     values = {}
     for field in fields(entity_type):
-        if "tag" in field.metadata and random.random() < 0.5:
+        if "tag" in field.metadata and field.default is not MISSING and random.random() < 0.5:
             continue
         kind = classify_field(field)
         if is_optional(field) and random.random() < 0.3 and not kind.is_array:
@@ -108,6 +111,27 @@ def framed(random: Random, request: Any) -> bytes:
     buffer = io.BytesIO()
     entity_writer(header_type)(buffer, header_type(**{name: values[name] for name in names}))
     return buffer.getvalue() + body(request)
+
+
+@contextmanager
+def newer(random: Random) -> Iterator[None]:
+    """What is written inside comes from newer software: wherever there may be tagged fields, there may be up to three more (KIP-482)."""
+    number: Any = _serialize.write_unsigned_varint  # how kio begins each section of tagged fields, and nothing else
+
+    def begin(buffer: Any, count: int) -> None:
+        more = random.randint(0, 3)
+        number(buffer, count + more)
+        for _ in range(more):
+            content = random.randbytes(random.choice((0, 1, 130)))
+            number(buffer, random.choice((50, 128, 1 << 20)) + random.randint(0, 9))
+            number(buffer, len(content))
+            buffer.write(content)
+
+    _serialize.write_unsigned_varint = begin  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        _serialize.write_unsigned_varint = number
 
 
 def damaged(random: Random, frame: bytes) -> bytes:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from nodes.kafka.config import COMMON, properties, replication
 from nodes.reference.environment import MILLISECOND, SECOND, Address
-from nodes.reference.process.configuration import BadConfiguration, NodeConfiguration, configuration, parse
+from nodes.reference.process.configuration import (
+    BadConfiguration,
+    NodeConfiguration,
+    configuration,
+    known_names,
+    parse,
+)
 from nodes.reference.process.connections import ConnectionSettings
 from nodes.reference.protections import Protection
 from nodes.topology import NodePlan, ServerRole, Topology
@@ -108,3 +117,14 @@ def test_what_krash_gives_apache_kafka_is_understood(tmp_path: Path) -> None:
         node = read(text, tmp_path)
         assert set(node.unknown) <= {*COMMON, *replication(1)}
         assert "broker.session.timeout.ms" not in node.unknown
+
+
+def test_every_name_is_in_the_documentation() -> None:
+    """Written out, with alternatives in braces, or with a star at its end."""
+    page = re.sub(r"```.*?```", "", (Path(__file__).parents[4] / "docs" / "reference.md").read_text(), flags=re.DOTALL)
+    documented = set[str]()
+    for code in re.findall(r"`([^`]+)`", page):
+        choices = [part[1:-1].split(",") if part[0] == "{" else [part] for part in re.findall(r"\{[^}]*\}|[^{]+", code)]
+        documented |= {"".join(chosen) for chosen in product(*choices)}
+    missing = {name for name in known_names() if not any(fnmatchcase(name, pattern) for pattern in documented)}
+    assert missing == set()

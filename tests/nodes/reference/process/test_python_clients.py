@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +26,15 @@ MS = int(PATIENCE * 1_000)
 
 def values(count: int, codec: str | None) -> list[bytes]:
     return [b"%s %d" % (str(codec).encode(), number) for number in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def leftovers() -> Iterator[None]:
+    """kafka-python forgets sockets that it was still connecting when it was closed; later tests would be blamed for them."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="module")

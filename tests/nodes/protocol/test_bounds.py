@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader
 
-from nodes.reference.process.bounds import MAX_ELEMENTS, BadBounds, end_of
+from nodes.protocol.bounds import MAX_ELEMENTS, BadBounds, walked
 from nodes.reference.process.codec import BadFrame, Codec
 from nodes.reference.server.handlers import Api, Handlers
 from nodes.reference.server.schema import request_class
@@ -18,6 +18,10 @@ from tests.nodes.reference.process.generated import body, damaged, entity, reque
 METADATA = Api.METADATA
 CLASSES = list(request_classes())
 MANY_TOPICS = b"\xff\xff\xff\xff\x0f"  # 2^32 - 2 of them, as a compact length
+
+
+def end_of(entity_type: Any, content: bytes, position: int) -> int:
+    return walked(entity_type, content, position).end
 
 
 async def nothing(caller: object, request: object) -> None:

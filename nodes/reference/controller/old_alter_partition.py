@@ -1,6 +1,7 @@
 """AlterPartition 1 (Kafka 3.2, KIP-704), declared as kio declares the versions that it still has.
 
 Source: AlterPartitionRequest.json and AlterPartitionResponse.json of Kafka 3.2. Topics have names, not ids.
+Leaders use it at metadata.version 3.2-IV0 (KIP-704), and the wire gate reads it off Kafka's own connections.
 kio reads the annotations themselves, so that they must not become strings here.
 """
 
@@ -13,8 +14,6 @@ from kio.schema.response_header.v1.header import ResponseHeader
 from kio.schema.types import BrokerId, TopicName
 from kio.static.constants import EntityType
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
-
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
