@@ -35,9 +35,7 @@ async def maximal_isr(on: Stage, records: int = 20, alone_s: float = 4.0) -> Non
     unheard = await on.hold("AlterPartition", source="b1", response=True)
     await on.hold("Fetch", source="b1", destination="c1", response=True)
     await on.release(asked)
-    await on.until(
-        held(unheard)
-    )  # it is committed, then; b1, whom the others believe about its ISR, still says otherwise
+    await on.until(held(unheard))  # it is committed; b1, who is believed about its ISR, says otherwise
     await on.cut("b1", "b2")
     await on.produce("t", 0, records, within=alone_s, need="any")
     await on.kill("b1")
