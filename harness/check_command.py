@@ -83,13 +83,14 @@ def check_paths(
     initial: str | None = None,
     consistency: Sequence[str] = (),
     format_name: str | None = None,
+    all_keys: bool = False,
     where: Where = HERE,
     as_json: bool = False,
 ) -> int:
     """Judge them all, by path or URI; the exit code is that of the worst. UsageError for an option that makes no sense."""
     paths = [one if isinstance(one, Path) or is_uri(one) else local(one) for one in given]
     options = where.options
-    question = _question(model, initial, consistency, format_name)
+    question = _question(model, initial, consistency, format_name, all_keys=all_keys)
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     display = terminal.PhaseDisplay(Console(stderr=True, highlight=False), quiet=as_json)
     asked = [*dict.fromkeys(paths)]
@@ -110,7 +111,7 @@ def check_paths(
 
 
 def _question(
-    model: str | None, initial: str | None, consistency: Sequence[str], format_name: str | None
+    model: str | None, initial: str | None, consistency: Sequence[str], format_name: str | None, *, all_keys: bool
 ) -> dict[str, Any]:
     from harness.checker.foreign import BadInitial, Request, initial_value
     from harness.checker.models.registry import NoModel, plain_name
@@ -129,7 +130,9 @@ def _question(
         raise UsageError(f"--initial: {error}") from None
     if format_name is not None and format_name not in set(Format):
         raise UsageError(f"there is no format {format_name!r} of histories; there are {', '.join(Format)}")
-    return Request(model=model, initial=initial, consistency=tuple(consistency), format=format_name).as_json()
+    return Request(
+        model=model, initial=initial, consistency=tuple(consistency), format=format_name, all_keys=all_keys
+    ).as_json()
 
 
 def _sorted(paths: Sequence[Path | str], where: Where) -> _Paths:

@@ -127,6 +127,9 @@ def check(
         str | None,
         typer.Option("--format", help="jepsen-edn, jepsen-log, jsonl or edn-lines; else seen from the file."),
     ] = None,
+    all_keys: Annotated[
+        bool, typer.Option("--all-keys", help="Look for every key that is wrong; else the first one ends the search.")
+    ] = False,
     master: Annotated[
         str | None,
         typer.Option(
@@ -157,6 +160,7 @@ def check(
             initial=initial,
             consistency=words(consistency),
             format_name=format_name,
+            all_keys=all_keys,
             where=Where(master=master, settings=tuple(spark_conf or ()), out=out),
             as_json=as_json,
         )

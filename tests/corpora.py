@@ -33,7 +33,7 @@ _ELLE_MODELS = {  # by how the name of a case begins, longest first
     "list-append": "list-append", "paper-example": "list-append", "rw-register": "rw-register", "bank": "bank",
     "counter": "counter-bounds", "long-fork": "long-fork", "set_full": "set-full", "set": "final-set", "etcd": "mutex",
     "hazelcast": "mutex", "bad-analysis": "cas-register", "cas-failure": "cas-register", "mongodb": "cas-register",
-    "rethink-fail": "cas-register", "memstress3": "cas-register",
+    "rethink-fail": "cas-register", "memstress3": "cas-register", "comments": "comments", "sequential": "sequential",
 }  # fmt: skip
 _CONSISTENCY = {  # elle_cli_test.clj, case-opts; strict-serializable where nothing is said
     "list-append-gh-30": "serializable", "rw-register-process-anomaly": "strong-session-serializable",
@@ -77,11 +77,18 @@ def elle_cli(root: Path) -> Iterator[Case]:
         )
         path = next((results / (name + end) for end in (".edn", ".json") if (results / (name + end)).exists()), None)
         if model is None or path is None or any(option in name for option in _OTHER_OPTIONS):
+            print(f"not asked: {name}, {_why_not(model, path)}", file=sys.stderr)
             continue
         valid = json.loads(result.read_bytes())["valid?"]
         transactional = model in ("list-append", "rw-register")
         consistency = _CONSISTENCY.get(name, "strict-serializable") if transactional else ""
         yield Case("elle-cli", path, model, valid if isinstance(valid, str) else _word(valid), consistency)
+
+
+def _why_not(model: str | None, path: Path | None) -> str:
+    if path is None:
+        return "there is no such history"
+    return "no model is known for it" if model is None else "its version orders are assumed by an option"
 
 
 def labelled(file: Path) -> Iterator[Case]:

@@ -126,6 +126,33 @@ class Record:
     transaction: int | None = None  # of a send: op id of its transaction's begin
 
 
+def record_of(
+    op: Op, *, position: int, sequence: int | None, topic: str, partition: int, offset: int | None, value: str | None
+) -> Record:
+    """A row that repeats what its op has; neither leader epoch nor timestamp are known."""
+    return Record(
+        run=op.run,
+        op=op.op,
+        client=op.client,
+        process=op.process,
+        kind=op.kind,
+        phase=op.phase,
+        position=position,
+        sequence=sequence,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        value=value,
+        leader_epoch=None,
+        timestamp_ms=None,
+        broker=op.broker,
+        invoked_ns=op.invoked_ns,
+        completed_ns=op.completed_ns,
+        outcome=op.outcome,
+        transaction=op.transaction,
+    )
+
+
 RECORDS = pa.schema(
     [
         pa.field("run", pa.string(), nullable=False),

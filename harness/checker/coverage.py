@@ -14,13 +14,14 @@ from __future__ import annotations
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import COMMITTED_PAST, GROUP_SKIP, AnomalyType
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.groups import NEVER_ASKED, TAKEN_UP_LATE, partitions
 from harness.checker.history import LOG, READ, History
+from harness.checker.ranges import Reduce, running
 from harness.checker.sentences import log_name, seconds, text
 from workloads.op import OpKind
 
@@ -98,9 +99,13 @@ def _uncovered(history: History) -> DataFrame:
             "cast(null as long) as handed_ns", "until_ns",
         )
     )  # fmt: skip
-    above = Window.partitionBy("group", "log").orderBy(F.desc("slot")).rowsBetween(Window.unboundedPreceding, -1)
-    bounded = points.withColumns(
-        {"bound": F.min("until_ns").over(above), "others_ns": F.min("handed_ns").over(above)}
+    bounded = running(
+        points,
+        {"bound": ("until_ns", Reduce.MIN), "others_ns": ("handed_ns", Reduce.MIN)},
+        group=["group", "log"],
+        order="slot",
+        bits=None if history.bits is None else history.bits + 1,  # two slots to an offset
+        descending=True,
     ).where(f"until_ns is null and bound < coalesce(handed_ns, {_NEVER})")
     return history.keep(
         bounded.selectExpr(

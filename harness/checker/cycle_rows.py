@@ -5,13 +5,30 @@ In a module that imports nothing but Arrow, NumPy and kernels, because executors
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.checker.dependencies import Rows, dependencies
-from harness.checker.serializability.cycles import cycles
-from harness.checker.serializability.graph import PROCESS, REALTIME, WR
+from harness.checker.serializability.cycles import Cycles, cycles
+from harness.checker.serializability.graph import RW
+
+CYCLES_FOUND = (
+    "run string, type string, pure boolean, count long, source array<long>, target array<long>, kind array<int>, "
+    "log array<long>, offset array<long>"
+)
+_OF_RECORDS = range(1, RW + 1)  # kinds of edges that are about a record
+_LISTS = pa.list_(pa.int64())
+_SCHEMA = pa.schema(
+    {
+        "run": pa.string(), "type": pa.string(), "pure": pa.bool_(), "count": pa.int64(), "source": _LISTS, "target": _LISTS,
+        "kind": pa.list_(pa.int32()), "log": _LISTS, "offset": _LISTS,
+    }
+)  # fmt: skip
+Int64s = npt.NDArray[np.int64]
 
 
 def sweep_reads(table: pa.Table) -> pa.Table:
@@ -24,36 +41,32 @@ def sweep_everything(table: pa.Table) -> pa.Table:
     return _sweep(table, everything=True)
 
 
+def found_rows(run: str, units: Int64s, log: Int64s, offset: Int64s, told: Iterable[tuple[bool, Cycles]]) -> pa.Table:
+    """CYCLES_FOUND rows. `told`: (pure, cycles) of a graph of which the nodes are `units`, and items places in `log` and `offset`."""
+    found: list[dict[str, Any]] = []
+    for pure, one in told:
+        items = [step.item if step.kind in _OF_RECORDS else -1 for step in one.steps]
+        found.append(
+            {
+                "run": run,
+                "type": one.type,
+                "pure": pure,
+                "count": one.count,
+                "source": [int(units[step.source]) for step in one.steps],
+                "target": [int(units[step.target]) for step in one.steps],
+                "kind": [step.kind for step in one.steps],
+                "log": [int(log[item]) if item >= 0 else 0 for item in items],
+                "offset": [int(offset[item]) if item >= 0 else -1 for item in items],
+            }
+        )
+    return pa.Table.from_pylist(found, schema=_SCHEMA)
+
+
 def _sweep(table: pa.Table, *, everything: bool) -> pa.Table:
     names = ("unit", "write", "happened", "key", "log", "offset", "process", "invoked", "completed")
     rows = Rows(**{name: table[name].to_numpy() for name in names})
     graphs = dependencies(rows, everything=everything)
     told = [(True, one) for one in cycles(graphs.reads)]
     if everything:
-        plain = {WR, PROCESS, REALTIME}
-        told += [(False, one) for one in cycles(graphs.everything) if not {step.kind for step in one.steps} <= plain]
-    of_records = {kind for kind in range(4) if kind}
-    found: list[dict[str, Any]] = []
-    for pure, one in told:
-        items = [step.item if step.kind in of_records else -1 for step in one.steps]
-        found.append(
-            {
-                "run": table["run"][0].as_py(),
-                "type": one.type,
-                "pure": pure,
-                "count": one.count,
-                "source": [int(graphs.units[step.source]) for step in one.steps],
-                "target": [int(graphs.units[step.target]) for step in one.steps],
-                "kind": [step.kind for step in one.steps],
-                "log": [int(rows.log[item]) if item >= 0 else 0 for item in items],
-                "offset": [int(rows.offset[item]) if item >= 0 else -1 for item in items],
-            }
-        )
-    lists = pa.list_(pa.int64())
-    schema = pa.schema(
-        {
-            "run": pa.string(), "type": pa.string(), "pure": pa.bool_(), "count": pa.int64(), "source": lists,
-            "target": lists, "kind": pa.list_(pa.int32()), "log": lists, "offset": lists,
-        }
-    )  # fmt: skip
-    return pa.Table.from_pylist(found, schema=schema)
+        told += [(False, one) for one in cycles(graphs.everything)]
+    return found_rows(table["run"][0].as_py(), graphs.units, rows.log, rows.offset, told)

@@ -3,7 +3,8 @@ they wrote and did not read (G0, G-single-item, G-nonadjacent-item, G2-item; eac
 
 A run whose transactions do not read has no G1c that nonlinearizable-log does not show: a send or a poll alone is one
 object, and linearizability is local. So only runs that have polls with records inside transactions pay for a graph
-(dependencies.py), one call of the kernel per run; the edges other than reads only where their types are asked for.
+(dependencies.py), one call of the kernel per run, or per segments of long ones (cycle_segments.py); the edges other than
+reads only where their types are asked for.
 
     WR and orders in time     G1c, G1c-process, G1c-realtime: violations, always told
     WW and RW too             whatever type the cycles then have, G1c among them: information
@@ -13,8 +14,8 @@ Source: jepsen.tests.kafka, whose default (`ww-deps`) hides the first line behin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -22,18 +23,17 @@ from pyspark.sql import functions as F
 
 from harness.checker.anomalies import CYCLES, AnomalyType
 from harness.checker.check import Check, Need, Row, plain_finding
-from harness.checker.cycle_rows import sweep_everything, sweep_reads
+from harness.checker.cycle_rows import CYCLES_FOUND, sweep_everything, sweep_reads
+from harness.checker.cycle_segments import Cut, swept
 from harness.checker.facts import LogKey
 from harness.checker.history import READ, SENT, History
 from harness.checker.polls import UNIT
+from harness.checker.serializability.graph import PROCESS, REALTIME, RW, WR, WW
 from reports.verdict import Severity
 
-_FOUND = (
-    "run string, type string, pure boolean, count long, source array<long>, target array<long>, kind array<int>, "
-    "log array<long>, offset array<long>"
-)
 _READ_UNCOMMITTED = "isolation=read_uncommitted"
 _STEPS_TOLD = 8
+_PURE = {WR, PROCESS, REALTIME}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +65,41 @@ def _found(history: History) -> list[Cycle]:
         return []
     extra = {kind.name for kind in CYCLES if kind.severity is Severity.INFORMATION}
     wide = [run for run in runs if extra & set(history.runs[run].settings.wanted)]
-    cycles = []
+    found: list[dict[str, Any]] = []
     for everything, these in ((True, wide), (False, [run for run in runs if run not in wide])):
         if these:
-            sweep = sweep_everything if everything else sweep_reads
-            rows = _rows(history).where(F.col("run").isin(these)).groupBy("run").applyInArrow(sweep, _FOUND)
-            cycles += [_cycle(row) for row in rows.toArrow().to_pylist()]
-    return sorted(cycles, key=lambda one: (one.run, not one.pure, one.type))
+            rows = _rows(history).where(F.col("run").isin(these))
+            found += _whole(rows, everything) if history.bits is None else _in_segments(history, rows, everything)
+    told = (one for one in _together(found) if one.pure or not {step.kind for step in one.steps} <= _PURE)
+    return sorted(told, key=lambda one: (one.run, not one.pure, one.type))
+
+
+def _whole(rows: DataFrame, everything: bool) -> list[dict[str, Any]]:
+    """Runs that fit a worker each."""
+    sweep = sweep_everything if everything else sweep_reads
+    found: list[dict[str, Any]] = rows.groupBy("run").applyInArrow(sweep, CYCLES_FOUND).toArrow().to_pylist()
+    return found
+
+
+def _in_segments(history: History, rows: DataFrame, everything: bool) -> list[dict[str, Any]]:
+    cut = Cut(bits=history.bits, bundles=history.bundles, keep=history.keep)
+    found: list[dict[str, Any]] = []
+    for pure in (True, False) if everything else (True,):
+        if (told := swept(rows, cut, everything=not pure)) is not None:
+            found += [row | {"pure": pure} for row in told.toArrow().to_pylist()]
+    return found
+
+
+def _together(rows: Iterable[dict[str, Any]]) -> list[Cycle]:
+    """One of each type, with the shortest steps; of equally short ones those of the lowest ops."""
+    found: dict[tuple[str, bool, str], Cycle] = {}
+    for row in rows:
+        one, key = _cycle(row), (row["run"], row["pure"], row["type"])
+        if other := found.get(key):
+            shortest = min(one, other, key=lambda each: (len(each.steps), [step.source for step in each.steps]))
+            one = replace(shortest, count=one.count + other.count)
+        found[key] = one
+    return list(found.values())
 
 
 def _cycle(row: dict[str, Any]) -> Cycle:
@@ -152,8 +180,6 @@ def _finding(history: History, kind: AnomalyType, one: Cycle) -> Row:
 
 
 def _sentence(step: Step, names: dict[tuple[str, int], str], logs: dict[int, LogKey], run: str) -> str:
-    from harness.checker.serializability.graph import RW, WR, WW
-
     one, other = (names.get((run, op), f"op {op}") for op in (step.source, step.target))
     log = logs.get(step.log)
     record = f"offset {step.offset} of {log.topic}-{log.partition}" if log else "a record"

@@ -80,8 +80,9 @@ def dependencies(rows: Rows, *, everything: bool = True) -> Dependencies:
 
 
 def _units(rows: Rows, takes_part: Bools) -> tuple[Int64s, Int64s]:
-    """Units by when they were invoked, and a row of each."""
+    """Units by when they were invoked, and a row of each: one of the lowest process, where several worked for it."""
     mine = np.flatnonzero(takes_part)
+    mine = mine[np.argsort(rows.process[mine], kind="stable")]
     units, first = np.unique(rows.unit[mine], return_index=True)
     first = mine[first]
     order = np.lexsort((units, rows.invoked[first]))

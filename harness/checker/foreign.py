@@ -57,6 +57,7 @@ class Request:
     initial: str | None = None  # EDN or JSON of one value
     consistency: tuple[str, ...] = ()
     format: str | None = None
+    all_keys: bool = False  # go on after the first key that is wrong
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,7 +69,7 @@ class Request:
     def question(self) -> Question:
         """BadInitial."""
         initial = ABSENT if self.initial is None else initial_value(self.initial)
-        return Question(initial=initial, consistency=self.consistency)
+        return Question(initial=initial, consistency=self.consistency, find_all=self.all_keys)
 
 
 def initial_value(text: str) -> Any:

@@ -76,7 +76,7 @@ def _steps(history: History) -> DataFrame:
         f"phase = 'final' and {str(not history.foreign).lower()} as final",
         f"{_MOVES_ON} as moves_on",
     )
-    hops = reads.withColumn("last", F.col("offset")) if history.bits is None else _hops(history, reads)
+    hops, within = (reads.withColumn("last", F.col("offset")), None) if history.bits is None else _hops(history, reads)
     paired = hops.withColumns(
         {
             "before": F.lag(place).over(walk),
@@ -84,6 +84,8 @@ def _steps(history: History) -> DataFrame:
             "stood": F.last(F.when(F.col("moves_on"), place), ignorenulls=True).over(earlier),
         }
     ).withColumn("before", F.expr("if(inside, before, stood)"))
+    if within is not None:
+        paired = paired.select(*within.columns).unionByName(within)
     return history.keep(
         paired.where("offset <> before.offset + 1").selectExpr(
             "log",
@@ -101,18 +103,20 @@ def _steps(history: History) -> DataFrame:
     )
 
 
-_STRAIGHT = """
-slope = high_slope and rows = high - low + 1 and 2 * places = rows * (low + high)
-and completed_ns = latest_ns and final = any_final and process = other and log = other_log
-and unit = other_unit and moves_on = all_move_on
+_UNIFORM = """
+completed_ns = latest_ns and final = any_final and process = other and log = other_log and unit = other_unit
+and moves_on = all_move_on
 """
+_STRAIGHT = "uniform and slope = high_slope and rows = high - low + 1 and 2 * places = rows * (low + high)"
+_OF_A_POLL = ("log", "process", "unit", "completed_ns", "final", "moves_on")
 
 
-def _hops(history: History, reads: DataFrame) -> DataFrame:
-    """Reads with one row for all records of a poll that are offset after offset (`offset` to `last`): a long walk has few steps then.
+def _hops(history: History, reads: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+    """Reads with one row per poll (from `offset` to `last`): a long walk has few steps then. And what happens within polls
+    whose records are not offset after offset, if there are any: rows with what stands before each.
 
     Positions of a poll are distinct, so as many records as positions from the lowest to the highest, each as far from its
-    offset, are one after the other. Polls that are not like that keep a row per record.
+    offset, are one after the other. Polls whose rows do not agree about the poll keep a row per record.
     """
     poll = ["walk", "invoked_ns", "op"]
     polls = history.keep(
@@ -137,20 +141,33 @@ def _hops(history: History, reads: DataFrame) -> DataFrame:
             F.max("moves_on").alias("moves_on"),
             F.min("moves_on").alias("all_move_on"),
         )
-        .withColumn("straight", F.expr(f"coalesce({_STRAIGHT}, false)"))
+        .withColumn("uniform", F.expr(f"coalesce({_UNIFORM}, false)"))
+        .withColumn("straight", F.expr(_STRAIGHT))
     )
-    crooked = polls.where("not straight").select(*poll)
+    crooked = polls.where("not straight").select(*poll, "uniform")
     straight = polls.where("straight").selectExpr(
         *[column for column in reads.columns if column not in ("offset", "position")],
         "cast(low as int) as position",
         "low + slope as offset",
         "high + slope as last",
     )
-    rows = crooked.count()
-    if not rows:
-        return straight
-    single = reads.join(history.few(crooked, rows), poll, "left_semi").withColumn("last", F.col("offset"))
-    return straight.unionByName(single)
+    count = crooked.count()
+    if not count:
+        return straight, None
+    rows = reads.join(history.few(crooked, count), poll)
+    single = rows.where("not uniform").drop("uniform").withColumn("last", F.col("offset"))
+    bent = rows.where("uniform").drop("uniform")
+    ends = bent.groupBy(*poll).agg(
+        *[F.min(name).alias(name) for name in (*_OF_A_POLL, "position")],
+        F.min_by("offset", "position").alias("offset"),
+        F.max_by("offset", "position").alias("last"),
+    )
+    place = F.struct("offset", "op", "completed_ns")
+    within = bent.select(
+        "log", "process", "op", "offset", "invoked_ns", "completed_ns", "final", F.lit(True).alias("inside"),
+        F.lag(place).over(Window.partitionBy(*poll).orderBy("position")).alias("before"),
+    )  # fmt: skip
+    return straight.unionByName(single).unionByName(ends), within
 
 
 _BACK = {
@@ -222,7 +239,7 @@ def _numbered(history: History, suspects: DataFrame) -> DataFrame:
     known = history.known(history.ledger.join(logs, "log", "left_semi")).selectExpr(
         "log", "offset", f"cast({present} as long) as present"
     )
-    counted = running(known, "below", "present", Reduce.SUM, group="log", order="offset", bits=history.bits)
+    counted = running(known, {"below": ("present", Reduce.SUM)}, group=["log"], order="offset", bits=history.bits)
     return counted.withColumn("below", F.coalesce("below", F.lit(0)))
 
 

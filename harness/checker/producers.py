@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.checker.anomalies import (
@@ -54,14 +54,16 @@ def _overtaken(history: History) -> DataFrame:
     sends = _sends(history, _outside(history), _STREAM).select(
         "stream", "log", "sequence", "offset", "op", "transaction"
     )
-    found = running(sends, "overtaken", "offset", Reduce.MAX, group="stream", order="sequence", bits=history.bits)
+    found = running(sends, {"overtaken": ("offset", Reduce.MAX)}, group=["stream"], order="sequence", bits=history.bits)
     if history.transactions:
-        unit = Window.partitionBy("stream", "transaction").orderBy("sequence")
-        first = F.first("overtaken").over(unit.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-        found = found.withColumn(
-            "overtaken", F.when(F.col("transaction").isNull(), F.col("overtaken")).otherwise(first)
-        )
-    return history.keep(found.where("offset < overtaken").drop("sequence", "transaction"))
+        found = running(
+            found.withColumn("here", F.struct("sequence", "overtaken")),
+            {"opening": ("here", Reduce.MIN)},
+            group=["stream", "transaction"],
+            order="sequence",
+            bits=history.bits,
+        ).withColumn("overtaken", F.expr("if(transaction is null or opening is null, overtaken, opening.overtaken)"))
+    return history.keep(found.where("offset < overtaken").select("stream", "log", "offset", "op", "overtaken"))
 
 
 def inside(history: History) -> DataFrame:
@@ -72,21 +74,20 @@ def inside(history: History) -> DataFrame:
 
 
 def _inside(history: History) -> DataFrame:
-    walk = Window.partitionBy("stream").orderBy("sequence")
-    earlier = walk.rowsBetween(Window.unboundedPreceding, -1)
     sends = _sends(history, _IN_TRANSACTIONS, _STREAM_OF_TRANSACTION).select(
-        "stream", "log", "sequence", "offset", "op"
+        "stream", "log", "sequence", "offset", "op", F.struct("sequence", "offset", "op").alias("here")
+    )
+    walked = running(
+        sends,
+        {"overtaken": ("offset", Reduce.MAX), "before": ("here", Reduce.MAX)},
+        group=["stream"],
+        order="sequence",
+        bits=history.bits,
     )
     return history.keep(
-        sends.withColumns(
-            {
-                "overtaken": F.max("offset").over(earlier),
-                "before_offset": F.lag("offset").over(walk),
-                "before_op": F.lag("op").over(walk),
-            }
+        walked.where("offset <> before.offset + 1").selectExpr(
+            "stream", "log", "offset", "op", "overtaken", "before.offset as before_offset", "before.op as before_op"
         )
-        .where("offset <> before_offset + 1")
-        .drop("sequence")
     )
 
 

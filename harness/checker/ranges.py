@@ -13,9 +13,9 @@ cheaper.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -32,29 +32,37 @@ class Reduce(Enum):
         self.over, self.two = over, two
 
 
+Wanted = Mapping[str, tuple[str, Reduce]]  # new column -> the column that it is made of, and how
+
+
 def running(
     frame: DataFrame,
-    name: str,
-    of: str,
-    how: Reduce,
+    wanted: Wanted,
     *,
-    group: str,
+    group: Sequence[str],
     order: str,
     bits: int | None,
     descending: bool = False,
 ) -> DataFrame:
-    """The frame with a column `name`: column `of` of all rows that come before this one in `order` within its `group`, as one.
+    """The frame with the columns `wanted`: each its column of all rows that come before this one in `order` within its `group`, as one.
 
-    `order`: a column of longs, distinct within the group. `descending`: of all rows that come after it. Null before the first.
+    `order`: a column of longs, distinct within the group, or it does not matter which of those that share a place comes first.
+    `descending`: of all rows that come after it. Null before the first. Groups may be as many as rows: what is carried into
+    ranges is kept only where it is anything, so of groups that span several.
     """
     direction = F.desc if descending else F.asc
     if bits is None:
-        before = _before(Window.partitionBy(group).orderBy(direction(order)))
-        return frame.withColumn(name, how.over(of).over(before))
+        before = _before(Window.partitionBy(*group).orderBy(direction(order)))
+        return frame.withColumns({name: how.over(of).over(before) for name, (of, how) in wanted.items()})
     ranged = frame.withColumn("range", F.shiftright(order, bits))
-    within = _before(Window.partitionBy(group, "range").orderBy(direction(order)))
-    joined = ranged.join(F.broadcast(_carried(ranged, of, how, group, descending=descending)), [group, "range"])
-    return joined.withColumn(name, how.two(how.over(of).over(within), F.col("carried"))).drop("range", "carried")
+    within = _before(Window.partitionBy(*group, "range").orderBy(direction(order)))
+    carried = _carried(ranged, wanted, group, descending=descending)
+    anything = reduce(Column.__or__, [F.col(_carrying(name)).isNotNull() for name in wanted])
+    joined = ranged.join(F.broadcast(carried.where(anything)), [*group, "range"], "left")
+    found = joined.withColumns(
+        {name: how.two(how.over(of).over(within), F.col(_carrying(name))) for name, (of, how) in wanted.items()}
+    )
+    return found.drop("range", *map(_carrying, wanted))
 
 
 def at(
@@ -83,24 +91,32 @@ def at(
         given, asked = (frame.withColumn("range", F.shiftright(order, bits)) for frame in (given, asked))
         wanted = asked.select(*keys).distinct()
         both = given.select(*keys, of).unionByName(wanted, allowMissingColumns=True)
-        carried = _carried(both, of, how, group, descending=descending)
+        carried = _carried(both, {name: (of, how)}, [group], descending=descending)
         given = given.join(F.broadcast(wanted), keys, "left_semi")
     before = _before(Window.partitionBy(*keys).orderBy(direction(order), F.desc("asked")))
     found = (
         asked.unionByName(given, allowMissingColumns=True).withColumn(name, how.over(of).over(before)).where("asked")
     )
     if carried is not None:
-        found = found.join(F.broadcast(carried), keys).withColumn(name, how.two(F.col(name), F.col("carried")))
-        found = found.drop("range", "carried")
+        found = found.join(F.broadcast(carried), keys).withColumn(name, how.two(F.col(name), F.col(_carrying(name))))
+        found = found.drop("range", _carrying(name))
     return found.drop("asked", of)
 
 
-def _carried(ranged: DataFrame, of: str, how: Reduce, group: str, *, descending: bool) -> DataFrame:
-    """group, range, carried: what all ranges before (`descending`: after) this one come to."""
+def _carried(ranged: DataFrame, wanted: Wanted, group: Sequence[str], *, descending: bool) -> DataFrame:
+    """The group's columns, range, and per column wanted what all ranges before (`descending`: after) this one come to."""
     direction = F.desc if descending else F.asc
-    before = _before(Window.partitionBy(group).orderBy(direction("range")))
-    reduced = ranged.groupBy(group, "range").agg(how.over(of).alias("whole"))
-    return reduced.withColumn("carried", how.over("whole").over(before)).drop("whole")
+    before = _before(Window.partitionBy(*group).orderBy(direction("range")))
+    reduced = ranged.groupBy(*group, "range").agg(
+        *[how.over(of).alias(_carrying(name)) for name, (of, how) in wanted.items()]
+    )
+    return reduced.withColumns(
+        {_carrying(name): how.over(_carrying(name)).over(before) for name, (_, how) in wanted.items()}
+    )
+
+
+def _carrying(name: str) -> str:
+    return f"{name}_carried"
 
 
 def _before(window: WindowSpec) -> WindowSpec:

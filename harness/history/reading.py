@@ -1,7 +1,8 @@
 """Open a run to judge or show it: all of its form is checked here, so that no later stage meets a surprise.
 
 A missing column, a wrong type, a truncated or foreign file, a flipped byte (pages carry checksums), rows of another
-run: each is a HistoryError with the file and, where there is one, the row group. Nothing is ever changed by reading.
+run, what nobody can have recorded (an offset below zero, an op that was over before it was invoked, one of two that have
+one number): each is a HistoryError with the file and, where there is one, the row group. Nothing is ever changed by reading.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.history.errors import HistoryError
 from harness.history.place import Place
 from harness.history.rundir import HISTORY, JOURNAL, RunInfo, read_run_info
-from harness.history.tables import TABLES
+from harness.history.tables import BOUNDS_TABLE, OPS_TABLE, RECORDS_TABLE, TABLES, Table
+
+_NEVER_NEGATIVE = {RECORDS_TABLE: ("position", "offset"), BOUNDS_TABLE: ("log_start", "log_end", "read_to")}
+_TAKES_TIME = (OPS_TABLE, RECORDS_TABLE, BOUNDS_TABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,7 @@ def check_tables(history: Place, run: str, *, deep: bool = True) -> dict[str, di
         paths = sorted((history / name).glob("*.parquet"), key=lambda path: path.name)
         if not paths:
             raise HistoryError(history / name, "", "no Parquet files: this part of the history is missing")
-        found[name] = {path: _check_file(path, table.schema, run, deep=deep) for path in paths}
+        found[name] = {path: _check_file(path, table, run, deep=deep) for path in paths}
     return found
 
 
@@ -68,25 +73,25 @@ def _source(path: Place) -> Any:
     return path if isinstance(path, Path) else path.open("rb")
 
 
-def _check_file(path: Place, schema: pa.Schema, run: str, *, deep: bool) -> int:
+def _check_file(path: Place, table: Table, run: str, *, deep: bool) -> int:
     try:
         file = pq.ParquetFile(_source(path), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise HistoryError(path, "", f"not a whole Parquet file (truncated or foreign): {error}") from error
     with file:
         present = file.schema_arrow
-        for wanted in schema:
+        for wanted in table.schema:
             if present.get_field_index(wanted.name) < 0:
                 raise HistoryError(path, f"column {wanted.name}", "missing")
             kind = present.field(wanted.name).type
             if kind != wanted.type:
                 raise HistoryError(path, f"column {wanted.name}", f"expected {wanted.type}, found {kind}")
         for group in range(file.num_row_groups):
-            _check_row_group(path, file, group, schema, run, deep=deep)
+            _check_row_group(path, file, group, table, run, deep=deep)
         return int(file.metadata.num_rows)
 
 
-def _check_row_group(path: Place, file: pq.ParquetFile, group: int, schema: pa.Schema, run: str, *, deep: bool) -> None:
+def _check_row_group(path: Place, file: pq.ParquetFile, group: int, table: Table, run: str, *, deep: bool) -> None:
     where = f"row group {group}"
     leaves = [file.schema.column(leaf).path for leaf in range(len(file.schema))]
     found = file.metadata.row_group(group).column(leaves.index("run")).statistics
@@ -95,10 +100,17 @@ def _check_row_group(path: Place, file: pq.ParquetFile, group: int, schema: pa.S
     if not deep:
         return
     try:
-        batch = file.read_row_group(group, columns=schema.names)
+        batch = file.read_row_group(group, columns=table.schema.names)
         batch.validate()
     except (pa.ArrowException, OSError) as error:
         raise HistoryError(path, where, f"cannot be read: {error}") from error
-    for wanted in schema:
+    for wanted in table.schema:
         if not wanted.nullable and batch[wanted.name].null_count:
             raise HistoryError(path, f"{where}, column {wanted.name}", "has empty cells that may not be empty")
+    for name in _NEVER_NEGATIVE.get(table, ()):
+        if (pc.min(batch[name]).as_py() or 0) < 0:
+            raise HistoryError(path, f"{where}, column {name}", "is below zero somewhere")
+    if table in _TAKES_TIME and pc.any(pc.less(batch["completed_ns"], batch["invoked_ns"])).as_py():
+        raise HistoryError(path, where, "has something that was completed before it was invoked")
+    if table is OPS_TABLE and pc.count_distinct(batch["op"]).as_py() < batch.num_rows:
+        raise HistoryError(path, f"{where}, column op", "has a number twice")

@@ -23,7 +23,7 @@ from nemesis.fault import FaultRow, FaultStatus
 from nodes.event import Event
 from nodes.metadata_row import MetadataRow
 from workloads.group import GroupPosition, GroupProtocol
-from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
+from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record, record_of
 
 CLOCK = "simulated"
 
@@ -256,27 +256,14 @@ class Rows:
         return run_dir
 
     def _record(self, op: int, position: int, read: Read, *, sequence: int | None, offset: int | None) -> None:
-        of = self.ops[op]
         self.records.append(
-            Record(
-                run=self.run,
-                op=op,
-                client=of.client,
-                process=of.process,
-                kind=of.kind,
-                phase=of.phase,
+            record_of(
+                self.ops[op],
                 position=position,
                 sequence=sequence,
                 topic=read.topic,
                 partition=read.partition,
                 offset=offset,
                 value=read.value,
-                leader_epoch=None,
-                timestamp_ms=None,
-                broker=of.broker,
-                invoked_ns=of.invoked_ns,
-                completed_ns=of.completed_ns,
-                outcome=of.outcome,
-                transaction=of.transaction,
             )
         )

@@ -78,7 +78,7 @@ async def _comes_back(on: Stage, name: str) -> None:
 async def _late_request(on: Stage) -> None:
     late = await on.hold("AlterPartition", source="b1", where="newIsr contains 2")
     await on.start("b2")
-    await on.until(held(late))
+    await on.until(all_of(held(late), unfenced("b2")))  # else its unfencing may come after its death, and be taken for its return
     await on.kill("b2")
     await on.until(fenced("b2"))
     await on.release(late)

@@ -116,10 +116,9 @@ def test_json_is_one_object_per_line_with_the_same_keys_for_all(
 
 def test_options_go_to_the_judge(answered: Any) -> None:
     paths = answered(VALID)
-    check_paths(paths, model="register", initial="nil", consistency=("serializable",), format_name="jsonl")
-    assert Judge.asked == [
-        (paths, {"model": "register", "initial": "nil", "consistency": ("serializable",), "format": "jsonl"})
-    ]
+    options = {"model": "register", "initial": "nil", "consistency": ("serializable",), "all_keys": True}
+    check_paths(paths, format_name="jsonl", **options)
+    assert Judge.asked == [(paths, {**options, "format": "jsonl"})]
 
 
 def test_a_cluster_judges_runs_and_nothing_else(

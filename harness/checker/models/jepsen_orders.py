@@ -1,8 +1,8 @@
 """What Jepsen asks of writes that follow each other: whoever sees the later one sees the earlier one.
 
     comments      write 3, read -> #{1 3}         a read that has 3 has every write that was acknowledged before 3 was invoked
-    sequential    read -> [7 ["7_2" "7_1" nil]]   a client writes the parts of 7 in order, 7_0 first; a read asks for the last first,
-                                                  so behind a part that was there (7_1) no part may be missing (7_0)
+    sequential    read -> [7 ["7_2" "7_1" nil]]   a client writes (or adds) the parts of 7 in order, 7_0 first; a read asks for
+                                                  the last first, so behind a part that was there (7_1) none may be missing (7_0)
 
 Both are necessary for strict serializability (comments) and sequential consistency, and enough for neither; they have to be
 named, since their ops look like those of a register. A read of `sequential` may come with its key or without.
@@ -102,4 +102,4 @@ def _never(history: Paired) -> bool:
 
 _FUNCTIONS = frozenset({"read", "write"})
 COMMENTS = RuleModel(name="comments", functions=_FUNCTIONS, rule=comments, looks_like=_never)
-SEQUENTIAL = RuleModel(name="sequential", functions=_FUNCTIONS, rule=sequential, looks_like=_never)
+SEQUENTIAL = RuleModel(name="sequential", functions=_FUNCTIONS | {"add"}, rule=sequential, looks_like=_never)

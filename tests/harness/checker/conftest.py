@@ -35,6 +35,22 @@ def spark() -> Iterator[Any]:
             yield session
 
 
+@pytest.fixture(scope="module")
+def small_plans(spark: Any) -> Iterator[None]:
+    """Plans are interpreted, in few tasks: that is most of the time otherwise. (`judge` sees to it itself.)"""
+    wanted = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    before = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
 @pytest.fixture(scope="session")
 def judged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Judged]]:
     """Judge stories, all in one job: run -> what was concluded."""

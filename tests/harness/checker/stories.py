@@ -25,7 +25,7 @@ from nemesis.races.step import Step, StepStatus
 from nodes.event import Event, EventKind
 from nodes.metadata_row import MetadataRow
 from workloads.group import GroupPosition
-from workloads.op import Bounds, Op, Record
+from workloads.op import Bounds, Op, Record, record_of
 
 MS = 1_000_000
 SAFE = {"name": "log", "acks": "all", "idempotence": True, "retries": 1000, "requests_in_flight": 5}
@@ -71,7 +71,9 @@ class Story:
                 r.kind == "send" and (r.client, r.topic, r.partition) == (client, topic, partition)
                 for r in self.records
             )
-        self._record(op, 0, sequence, topic, partition, offset, value)
+        self.records.append(
+            record_of(op, position=0, sequence=sequence, topic=topic, partition=partition, offset=offset, value=value)
+        )
         return op.op
 
     def begin(self, *, at: int, client: str = "w1.t0", process: int = 50) -> int:
@@ -109,7 +111,11 @@ class Story:
         reads = list(reads)
         op = self._op("poll", client, process, phase, at, outcome, len(reads), None, None, None, transaction)
         for position, (offset, value) in enumerate(reads):
-            self._record(op, position, None, topic, partition, offset, value)
+            self.records.append(
+                record_of(
+                    op, position=position, sequence=None, topic=topic, partition=partition, offset=offset, value=value
+                )
+            )
         return op.op
 
     def end(
@@ -359,40 +365,6 @@ class Story:
         )
         self.ops.append(op)
         return op
-
-    def _record(
-        self,
-        op: Op,
-        position: int,
-        sequence: int | None,
-        topic: str,
-        partition: int,
-        offset: int | None,
-        value: str | None,
-    ) -> None:
-        self.records.append(
-            Record(
-                run=self.run,
-                op=op.op,
-                client=op.client,
-                process=op.process,
-                kind=op.kind,
-                phase=op.phase,
-                position=position,
-                sequence=sequence,
-                topic=topic,
-                partition=partition,
-                offset=offset,
-                value=value,
-                leader_epoch=None,
-                timestamp_ms=None,
-                broker=None,
-                invoked_ns=op.invoked_ns,
-                completed_ns=op.completed_ns,
-                outcome=op.outcome,
-                transaction=op.transaction,
-            )
-        )
 
 
 def clean(run: str = "r", *, records: int = 20, partitions: int = 2, **settings: Any) -> Story:

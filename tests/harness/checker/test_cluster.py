@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said(cluster: Standalone, tmp_path: Path) -> None:
 
 _ON_EXECUTORS = """
 import sys
-import harness.checker.cluster, harness.checker.cycle_rows, harness.checker.linearizability.pieces
+import harness.checker.cluster, harness.checker.cycle_parts, harness.checker.cycle_rows, harness.checker.linearizability.pieces
 print(sorted({"pydantic", "pyspark", "pandas", "typer", "kio", "confluent_kafka"} & set(sys.modules)))
 """
 
@@ -156,7 +156,8 @@ def test_what_is_handed_to_workers_comes_from_those_modules() -> None:
     handed = {}
     for source in (ROOT / "harness" / "checker").glob("*.py"):
         handed |= dict.fromkeys(re.findall(r"(?:applyInArrow|mapInArrow)\((\w+)", source.read_text()), source.name)
-    assert handed == {"sweep_pieces": "linearizable.py", "sweep": "cycles.py"}
+    segments = dict.fromkeys(("merge", "sharing", "sweep_part"), "cycle_segments.py")
+    assert handed == {"sweep_pieces": "linearizable.py", "sweep": "cycles.py", **segments}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from harness.history.reading import open_run
 from reports.verdict import ANOMALIES
 from tests.harness.checker import test_against_oracle
 from tests.harness.checker.stories import Story, clean
+from tests.harness.checker.test_client_defects import DEFECTS as DEFECTS_OF_CLIENTS
 from tests.harness.checker.test_seeded_defects import DEFECTS
 
 
@@ -50,6 +51,7 @@ def test_the_verdict_does_not_depend_on_how_rows_are_stored_or_work_is_cut(
 
     rng = random.Random(7)
     stories = [DEFECTS[name][0](name) for name in list(DEFECTS)[::3]] + test_against_oracle.stories()[:10]
+    stories += [DEFECTS_OF_CLIENTS[name][0](name) for name in list(DEFECTS_OF_CLIENTS)]
     monkeypatch.setattr(tables, "RANGE_BITS", 1)  # every log spans ranges
     monkeypatch.setattr(tables, "ROWS_PER_BUNDLE", 100)
     monkeypatch.setattr(tables, "ROWS_PER_PARTITION", 1000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,20 +14,7 @@ SHAPES = "grp long, place long, value long"
 PLAIN = {Reduce.MIN: min, Reduce.MAX: max, Reduce.SUM: sum}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small(spark: Any) -> Iterator[None]:
-    """Plans are interpreted, in few tasks: that is most of the time otherwise."""
-    wanted = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
+pytestmark = pytest.mark.usefixtures("small_plans")
 
 
 def rows(seed: int, count: int = 300, groups: int = 4) -> list[Row]:
@@ -50,7 +36,7 @@ def test_running(spark: Any, bits: int | None, descending: bool) -> None:
     frame = spark.createDataFrame(given, SHAPES)
     for how in Reduce:
         found = running(
-            frame, "found", "value", how, group="grp", order="place", bits=bits, descending=descending
+            frame, {"found": ("value", how)}, group=["grp"], order="place", bits=bits, descending=descending
         ).collect()
         assert {(row["grp"], row["place"]): row["found"] for row in found} == {
             (group, place): reduced(
@@ -98,7 +84,7 @@ def test_no_worker_gets_a_whole_group(spark: Any) -> None:
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
         held = {}
         for bits in (None, 4):
-            cut = running(frame, "found", "value", Reduce.MIN, group="grp", order="place", bits=bits)
+            cut = running(frame, {"found": ("value", Reduce.MIN)}, group=["grp"], order="place", bits=bits)
             held[bits] = [len(part) for part in cut.rdd.glom().collect()]
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)

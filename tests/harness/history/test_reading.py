@@ -91,6 +91,26 @@ def test_an_empty_cell_where_none_may_be(finished: Run) -> None:
     assert error.where == "row group 0, column process"
 
 
+@pytest.mark.parametrize(
+    ("name", "column", "value", "match"),
+    [
+        ("records", "offset", -1, "row group 0, column offset: is below zero"),
+        ("records", "completed_ns", 0, "row group 0: has something that was completed before it was invoked"),
+        ("ops", "completed_ns", 0, "row group 0: has something that was completed before it was invoked"),
+        ("ops", "op", None, "row group 0, column op: has a number twice"),
+    ],
+)
+def test_what_nobody_can_have_recorded(finished: Run, name: str, column: str, value: int | None, match: str) -> None:
+    """In the last of two thousand rows; no value: that of the first."""
+    path = the_file(finished, name)
+    table = pq.read_table(path)
+    at = table.schema.get_field_index(column)
+    cells = table[column].to_pylist()
+    cells[-1] = cells[0] if value is None else value
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(cells, table.schema.types[at])), path)
+    expect_error(finished, match)
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"hello, I am no Parquet" * 10])
 def test_a_foreign_file(finished: Run, content: bytes) -> None:
     path = the_file(finished, "records")

@@ -13,6 +13,10 @@ from tests.harness.checker.models.test_jepsen_rules import Entry, judge, violati
 ONE_THEN_TWO = ("0 invoke write 1", "0 ok write 1", "0 invoke write 2", "0 ok write 2", "1 invoke read nil")
 TOGETHER = ("0 invoke write 1", "1 invoke write 2", "0 ok write 1", "1 ok write 2", "1 invoke read nil")
 
+ADDED = (
+    '0 invoke add [7 "7_0"]', '0 ok add [7 "7_0"]', '0 invoke add [7 "7_1"]', '0 ok add [7 "7_1"]',
+)  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("model", "lines", "wanted"),
@@ -34,6 +38,8 @@ TOGETHER = ("0 invoke write 1", "1 invoke write 2", "0 ok write 1", "1 ok write 
             ["causal-reverse"],
         ),
         ("sequential", ("0 invoke read 7", '0 info read [7 ["7_1" nil]]'), []),
+        ("sequential", (*ADDED, "1 invoke read [7 nil]", '1 ok read [7 [nil "7_0"]]'), []),
+        ("sequential", (*ADDED, "1 invoke read [7 nil]", '1 ok read [7 ["7_1" nil]]'), ["causal-reverse"]),
     ],
 )
 def test_a_defect_is_named_and_its_neighbours_are_not(

@@ -32,6 +32,14 @@ def legal(ops: list[Op], name: str) -> bool:
     return linearizable(ops, OBJECTS[name].initial)
 
 
+@pytest.mark.parametrize(("all_keys", "wrong"), [(False, 1), (True, 2)])
+def test_the_first_wrong_key_ends_the_search_unless_all_are_asked_for(judge: Any, all_keys: bool, wrong: int) -> None:
+    read = ("{:process 0 :type :invoke :f :read :key %d}", "{:process 0 :type :ok :f :read :key %d :value 5}")
+    text = "\n".join(line % key for key in (1, 2) for line in read)
+    answer = judge(text, model="register", all_keys=all_keys)
+    assert [anomaly["count"] for anomaly in answer["anomalies"]] == [wrong]
+
+
 @pytest.mark.parametrize(
     ("shape", "model"),
     [
