@@ -24,22 +24,52 @@ def protections(context: typer.Context, as_json: Json = False) -> None:
         raise typer.Exit(list_protections(as_json=as_json))
 
 
+SEEDS, HEALTHY = 10, 50
+RUNS = Path("runs/protections")
+
+
 @protections_app.command("catch")
 def catch_table(
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each protection, off and on.")] = 10,
-    healthy: Annotated[int, typer.Option(min=0, max=10_000, help="Runs with all protections on and every fault.")] = 50,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help=f"Runs of each protection, off and on. [default: {SEEDS}]")
+    ] = None,
+    healthy: Annotated[
+        int | None,
+        typer.Option(min=0, max=10_000, help=f"Runs with all protections on and every fault. [default: {HEALTHY}]"),
+    ] = None,
+    real: Annotated[
+        bool,
+        typer.Option("--real", help="On clusters of real processes, one run at a time; needs what `krash run` needs."),
+    ] = False,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME,...", help="Only these protections; prints, and writes no table.")
+        list[str] | None,
+        typer.Option(metavar="NAME,...", help="Only these protections; without --real it prints, and writes no table."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where protections.md and protections.json go.")] = Path("docs"),
     runs: Annotated[
-        Path, typer.Option(help="Where tries are kept (tries.jsonl), and runs that are worth a look.")
-    ] = Path("runs/protections"),
+        Path | None,
+        typer.Option(help=f"Where tries are kept (tries.jsonl), and runs that are worth a look. [default: {RUNS}]"),
+    ] = None,
 ) -> None:
-    """Switch off each protection in simulated clusters and see whether the checker notices. Goes on where it was stopped.
+    """Switch off each protection in simulated clusters (or real ones) and see whether the checker notices. Goes on where it was stopped.
 
     Example: `krash protections catch --only replicate-before-acknowledge --seeds 3`
     """
+    if real:
+        from harness.errors import UsageError
+        from harness.real.catch import Flags as RealFlags
+        from harness.real.catch import catch_really
+
+        if seeds is not None or healthy is not None:
+            raise UsageError("--real makes one run off and one on, and takes neither --seeds nor --healthy")
+        raise typer.Exit(catch_really(RealFlags(only=words(only), out=out, runs=runs or RUNS / "real")))
     from harness.simulated.catch import Flags, catch
 
-    raise typer.Exit(catch(Flags(seeds=seeds, healthy=healthy, only=words(only), out=out, runs=runs)))
+    flags = Flags(
+        seeds=SEEDS if seeds is None else seeds,
+        healthy=HEALTHY if healthy is None else healthy,
+        only=words(only),
+        out=out,
+        runs=runs or RUNS,
+    )
+    raise typer.Exit(catch(flags))

@@ -326,25 +326,17 @@ async def execute(
     prepared: Prepared, console: Console, *, quiet: bool, judge: JudgeProcess | None = None, warm_at: str = "workload"
 ) -> tuple[Verdict, Ending]:
     """Stage, history, verdict, report. `judge`: one that serves several runs, and is the caller's to close."""
-    spec, directory = prepared.spec, prepared.directory
+    directory = prepared.directory
     display = terminal.PhaseDisplay(console, quiet=quiet)
     own = judge is None
     judge = judge or JudgeProcess(directory / "judge.log")
-    listener = _Listener(display, judge, spec, warm_at)
-    supervisor = Supervisor(
-        stage=stage_command(directory),
-        enclose=prepared.backend.enclose,
-        log=directory / "stage.log",
-        listener=listener,
-        limit=DEPLOY_LIMIT + spec.time_limit + spec.recovery_limit + 2 * spec.drain_limit,
-    )
+    listener = _Listener(display, judge, prepared.spec, warm_at)
     try:
-        ending = await supervisor.run()
+        ending = await _staged(prepared, listener)
         if listener.warming is not None:
             await listener.warming
         display.begin("judge")
-        update_run_info(directory, status=ending.status, reason=ending.reason)
-        verdict = await _judged(directory, judge)
+        verdict = (await judged([directory], judge))[directory]
         display.say(f"{len(verdict.checks)} checks")
         display.end()
     finally:
@@ -355,11 +347,39 @@ async def execute(
     return verdict, ending
 
 
-async def _judged(directory: Path, judge: JudgeProcess) -> Verdict:
-    """History written out and judged; where that fails, the verdict is unknown and says why."""
+async def perform(prepared: Prepared, console: Console, judge: JudgeProcess) -> Ending:
+    """The stage alone, without a word: what it recorded is for `judged`, later and together with that of other runs."""
+    display = terminal.PhaseDisplay(console, quiet=True)
+    return await _staged(prepared, _Listener(display, judge, prepared.spec, warm_at="never"))
+
+
+async def _staged(prepared: Prepared, listener: _Listener) -> Ending:
+    spec, directory = prepared.spec, prepared.directory
+    supervisor = Supervisor(
+        stage=stage_command(directory),
+        enclose=prepared.backend.enclose,
+        log=directory / "stage.log",
+        listener=listener,
+        limit=DEPLOY_LIMIT + spec.time_limit + spec.recovery_limit + 2 * spec.drain_limit,
+    )
+    ending = await supervisor.run()
+    update_run_info(directory, status=ending.status, reason=ending.reason)
+    return ending
+
+
+async def judged(directories: Sequence[Path], judge: JudgeProcess) -> dict[Path, Verdict]:
+    """Histories written out and judged in one job; where that fails, the verdict is unknown and says why."""
+    verdicts: dict[Path, Verdict] = {}
+    for directory in directories:
+        try:
+            await asyncio.to_thread(store.finish, directory)
+        except HistoryError as failure:
+            verdicts[directory] = write_failed(directory, str(failure))
+    whole = [directory for directory in directories if directory not in verdicts]
     try:
-        await asyncio.to_thread(store.finish, directory)
-        error = (await judge.judge([directory]))[directory]
-        return read_verdict(directory) if error is None else write_failed(directory, error)
-    except (HistoryError, JudgeError) as failure:
-        return write_failed(directory, str(failure))
+        errors = await judge.judge(whole) if whole else {}
+    except JudgeError as failure:
+        errors = dict.fromkeys(whole, str(failure))
+    for directory, error in errors.items():
+        verdicts[directory] = read_verdict(directory) if error is None else write_failed(directory, error)
+    return verdicts

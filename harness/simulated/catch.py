@@ -36,7 +36,7 @@ from harness.simulated.run import Plan, simulate
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protections
 from reports.protections import HEALTHY as HEALTHY_NAME
-from reports.protections import Row, Try, catch_json, catch_page
+from reports.protections import Row, Table, Tally, Try
 from reports.verdict import Severity
 
 TOGETHER: Final = 60  # runs that are judged in one Spark job
@@ -151,7 +151,7 @@ def _judged(batch: Sequence[Wanted], runs: Path, console: Console) -> Iterator[T
         verdicts = judge(spark, [open_run(run_dir) for _, run_dir, _ in told])
     for (one, run_dir, note), judged in zip(told, verdicts, strict=True):
         counts = {found.type: found.count for found in judged.verdict.anomalies if found.severity == Severity.VIOLATION}
-        first = _first_witness(run_dir, judged.anomalies, one.anomaly) if one.anomaly in counts else None
+        first = first_witness(run_dir, judged.anomalies, one.anomaly) if one.anomaly in counts else None
         found = _try(one, judged.verdict.verdict, counts, first, seconds[one.key], note)
         if (one.anomaly in counts) if one.off else found.verdict == "valid":
             shutil.rmtree(run_dir)
@@ -160,7 +160,7 @@ def _judged(batch: Sequence[Wanted], runs: Path, console: Console) -> Iterator[T
         yield found
 
 
-def _first_witness(run_dir: Path, anomalies: pa.Table, kind: str | None) -> int | None:
+def first_witness(run_dir: Path, anomalies: pa.Table, kind: str | None) -> int | None:
     """When the first op was invoked that a finding of a kind names, ns of the world; None if none names any."""
     named = pc.list_flatten(anomalies.filter(pc.field("type") == kind)["ops"])
     ops = pq.read_table(run_dir / "history" / "ops", columns=["op", "invoked_ns"])
@@ -210,33 +210,52 @@ def _kept(path: Path) -> dict[str, Try]:
     return found
 
 
+def stated(table: Table) -> list[Row]:
+    """A row for each protection, in the order of the table, with what is known of it already."""
+    rows = []
+    for defect in DEFECTS:
+        words = {
+            "protection": defect.protection.value,
+            "source": defect.protection.source,
+            "without": defect.protection.without,
+            "anomaly": defect.anomaly,
+            "faults": defect.faults,
+        }
+        known = table.of(defect.protection.value)
+        rows.append(replace(known, **words) if known else Row(**words))
+    return rows
+
+
+def kept_table(out: Path) -> Table:
+    """What stands in a folder's protections.json; an empty one where there is none, or one of another format."""
+    try:
+        return Table.of_json((out / "protections.json").read_text())
+    except (OSError, ValueError, KeyError, TypeError):
+        return Table()
+
+
+def write_table(out: Path, table: Table) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "protections.md").write_text(table.page())
+    (out / "protections.json").write_text(table.as_json())
+
+
 def _write(
     flags: Flags, defects: Sequence[Defect], wanted: Sequence[Wanted], kept: dict[str, Try], console: Console
 ) -> None:
     mine = [kept[one.key] for one in wanted if one.key in kept]
-    rows = []
-    for defect in defects:
-        tries = [one for one in mine if one.subject == defect.protection.value]
-        row = Row(
-            protection=defect.protection.value,
-            source=defect.protection.source,
-            without=defect.protection.without,
-            anomaly=defect.anomaly,
-            faults=defect.faults,
-        )
-        rows.append(replace(row, off=[one for one in tries if one.off], on=[one for one in tries if not one.off]))
-    healthy = [one for one in mine if one.subject == HEALTHY_NAME]
+    old, chosen = kept_table(flags.out), {defect.protection.value for defect in defects}
+    rows = [row.with_tries([one for one in mine if one.subject == row.protection]) for row in stated(old)]
     if flags.only:
         for row in rows:
-            console.print(
-                f" {row.protection}: {row.anomaly} in {row.caught} of {len(row.off)} without it, {row.alarms} of {len(row.on)} with it"
-                f"{'; also ' + ', '.join(row.also) if row.also else ''}",
-                soft_wrap=True,
-            )
+            if row.protection in chosen:
+                off, on, also = row.off, row.on, f"; also {', '.join(row.off.also)}" if row.off.also else ""
+                console.print(
+                    f" {row.protection}: {row.anomaly} in {off.found} of {off.runs} without it, {on.found} of {on.runs} with it{also}",
+                    soft_wrap=True,
+                )
         return
-    flags.out.mkdir(parents=True, exist_ok=True)
-    page = catch_page(rows, healthy, datetime.now(UTC).date().isoformat())
-    (flags.out / "protections.md").write_text(page)
-    (flags.out / "protections.json").write_text(catch_json(rows, healthy))
+    healthy = Tally.having([one for one in mine if one.subject == HEALTHY_NAME])
+    write_table(flags.out, Table(date=datetime.now(UTC).date().isoformat(), rows=rows, healthy=healthy))
     met = sum(row.meets_bar for row in rows)
     console.print(f" caught    {met} of {len(rows)}; written {flags.out / 'protections.md'}", soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
@@ -14,6 +14,8 @@ from nodes.reference.partition.effects import OffsetAnswer
 from nodes.reference.partition.requests import Isolation
 from nodes.reference.server.schema import NO_TIME, fitted, response_module
 
+_ANY_REPLICA: Final = -2  # Kafka's "debugging" replica id: whoever is asked tells of its own log, leader or not
+
 
 class OffsetHandlers:
     def __init__(self, serving: Serving) -> None:
@@ -21,8 +23,8 @@ class OffsetHandlers:
 
     async def list_offsets(self, caller: Caller, request: Any) -> object:
         reply = response_module(request)
-        follower = request.replica_id >= 0
-        isolation = None if follower else Isolation(getattr(request, "isolation_level", 0) and 1)
+        listed = self._list_own if request.replica_id == _ANY_REPLICA else self._list
+        isolation = None if request.replica_id >= 0 else Isolation(getattr(request, "isolation_level", 0) and 1)
         return fitted(
             reply.ListOffsetsResponse,
             throttle_time=NO_TIME,
@@ -30,7 +32,7 @@ class OffsetHandlers:
                 reply.ListOffsetsTopicResponse(
                     name=topic.name,
                     partitions=tuple(
-                        _listed(reply, part.partition_index, self._list(topic.name, part, isolation))
+                        _listed(reply, part.partition_index, listed(topic.name, part, isolation))
                         for part in topic.partitions
                     ),
                 )
@@ -43,6 +45,12 @@ class OffsetHandlers:
         if isinstance(hosted, ErrorCode):
             return OffsetAnswer(hosted)
         return hosted.partition.list_offset(part.timestamp, isolation, getattr(part, "current_leader_epoch", NO_EPOCH))
+
+    def _list_own(self, topic: str, part: Any, isolation: Isolation | None) -> OffsetAnswer:
+        hosted = self._serving.partition(topic, part.partition_index)
+        return (
+            OffsetAnswer(hosted) if isinstance(hosted, ErrorCode) else hosted.partition.list_own_offset(part.timestamp)
+        )
 
     def _find(self, topic: str, index: int, *, follower: bool) -> Hosted | ErrorCode:
         serving = self._serving

@@ -24,6 +24,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.log.epochs import NO_EPOCH, UNKNOWN_END, EpochEnd
+from nodes.reference.partition import reads
 from nodes.reference.partition.effects import (
     AlterPartitionAnswer,
     Effect,
@@ -118,6 +119,13 @@ class Partition:
             return leader.client_fetch(request)
         except OSError:
             return FetchAnswer(ErrorCode.kafka_storage_error)
+
+    def list_own_offset(self, timestamp: int) -> OffsetAnswer:
+        """ListOffsets of the log here, whoever leads: what it holds, committed or not."""
+        try:
+            return reads.list_offset(self.local.log, timestamp, None, epoch_start=0, protections=self.local.protections)
+        except OSError:
+            return OffsetAnswer(ErrorCode.kafka_storage_error)
 
     def list_offset(self, timestamp: int, isolation: Isolation | None, leader_epoch: int = NO_EPOCH) -> OffsetAnswer:
         """ListOffsets (KIP-79, KIP-207): a time in ms or one of `Timestamp`. isolation: None for a follower."""

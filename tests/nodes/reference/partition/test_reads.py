@@ -173,3 +173,14 @@ def test_a_disk_that_cannot_be_read_is_answered(monkeypatch: pytest.MonkeyPatch)
     assert stage.partition.client_fetch(ClientFetch(offset=0)).error is ErrorCode.kafka_storage_error
     assert stage.partition.list_offset(1, UNCOMMITTED).error is ErrorCode.kafka_storage_error
     assert stage.partition.leader is not None
+
+
+def test_whoever_has_a_copy_tells_where_its_own_log_ends() -> None:
+    stage = Stage(view(isr=(1, 2)))
+    stage.produce(b"a")
+    stage.produce(b"b")
+    stage.metadata(view(2, isr=(1, 2), epoch=1, partition_epoch=1))
+    assert stage.partition.list_offset(Timestamp.LATEST, None).error is ErrorCode.not_leader_or_follower
+    assert stage.log.high_watermark == 0
+    assert stage.partition.list_own_offset(Timestamp.LATEST).offset == 2
+    assert stage.partition.list_own_offset(Timestamp.EARLIEST).offset == 0
