@@ -66,7 +66,7 @@ def test_partitions_are_shared_out_and_move_in_every_generation() -> None:
 
 def test_a_group_processes_what_is_sent_and_its_history_says_how(tmp_path: Path) -> None:
     plan = replace(HEALTHY["healthy-groups"], duration=8 * SECOND)
-    run = simulate(plan, seed=1, out=tmp_path / "run").run_dir
+    run = simulate(plan, seed=2, out=tmp_path / "run").run_dir
     outcomes = Counter((op["kind"], op["outcome"]) for op in rows(run, "ops"))
     assert outcomes["commit-offsets", "ok"] > 20
     assert outcomes["assign", "ok"] > len(rows(run, "bounds"))  # partitions have changed hands
