@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harness.checker.linearizability.configurations import BITS
 from harness.checker.linearizability.decide import decide
 from harness.checker.linearizability.frontier import Budget, Search, search
 from harness.checker.linearizability.operations import READ, Operations
@@ -109,6 +110,18 @@ def test_closed_loops_of_clients_agree_with_the_definition(seed: int) -> None:
         assert search(encode(ops)).verdict == ("legal" if legal else "illegal"), ops
         verdicts.add(legal)
     assert verdicts == {True, False}
+
+
+def test_more_operations_may_be_open_than_a_word_has_bits() -> None:
+    """Reads that were right at the beginning and return at the end keep the places of the first word."""
+    reads = [Op("read", result=None, invoked=-1, completed=10**6) for _ in range(BITS + 1)]
+    verdicts = set()
+    for seed in range(200):
+        ops = closed_loop(random.Random(seed))
+        alone, crowded = (search(encode(some)).verdict for some in (ops, reads + ops))
+        assert crowded == alone, ops
+        verdicts.add(alone)
+    assert verdicts == {"legal", "illegal"}
 
 
 def test_memory_does_not_grow_with_the_configurations_of_a_long_history() -> None:
