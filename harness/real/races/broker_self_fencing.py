@@ -6,7 +6,6 @@ from nemesis.races.conditions import elapsed, isr, leader_of
 from nemesis.races.race import cluster, race, topic
 from nemesis.races.stage import Stage
 
-
 LEASE_OVER_S = 2  # after the election: the lease is one and a half sessions of 2.5 s long
 
 
