@@ -25,18 +25,17 @@ from typing import Any, Final, Protocol
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from harness.errors import UsageError
 from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
 from harness.history.errors import HistoryError
 from harness.history.rundir import VERDICT_JSON, read_run_info, update_run_info
 from harness.judge_process import JudgeProcess
+from harness.protection_table import FILE, chosen, first_witness, keep, kept, kept_table, stated, write_table
 from harness.publish import publish
 from harness.race_order import settle, spec_of
 from harness.real.counterpart import PROTECTIONS_OFF, Counterpart, NotRun, Played, Run
 from harness.real.counterparts import COUNTERPARTS
 from harness.run import Prepared, judged, perform, prepare
-from harness.simulated.catch import first_witness, kept_table, stated, write_table
 from harness.spec_file import load_spec
 from harness.track_record import commit
 from reports.protections import Real, RealTry, Row, Table, Tally
@@ -45,7 +44,6 @@ from reports.verdict import Severity, Status, Validity, Verdict
 TRIES: Final = 3
 TOGETHER: Final = 8  # runs that are judged in one Spark job
 MADE: Final = "protection_try"  # in run.json of a run that was made: {"key": Wanted.key, "seconds": 41.2}
-FILE: Final = "tries.jsonl"
 _DEPENDS_ON: Final = ("nodes/reference", "workloads", "harness/checker", "harness/history")
 
 
@@ -108,59 +106,40 @@ class Runner(Protocol):
 def catch_really(flags: Flags, runner: Runner | None = None) -> int:
     """Make what is missing, and write the table. 0, or 130 after Ctrl-C; UsageError for a name that there is not."""
     console = Console(highlight=False)
-    chosen = _chosen(flags.only)
-    every = [Wanted(counterpart=one, off=off) for one in chosen for off in (True, False) if not _is_left_out(one)]
+    asked = chosen(flags.only, COUNTERPARTS)
+    every = [Wanted(counterpart=one, off=off) for one in asked for off in (True, False) if not _is_left_out(one)]
     flags.runs.mkdir(parents=True, exist_ok=True)
-    kept = _kept(flags.runs / FILE)
-    missing = [one for one in every if one.missing(_of(one, kept))]
-    left_out = sum(map(_is_left_out, chosen))
+    tries = kept(flags.runs / FILE, RealTry)
+    missing = [one for one in every if one.missing(_of(one, tries))]
+    left_out = sum(map(_is_left_out, asked))
     console.print(f" plan      {len(every)} runs, {len(missing)} to do; {left_out} protections have none, and say why")
     try:
-        asyncio.run(_all(missing, kept, runner or RunRunner(console, flags.runs), flags, console))
+        asyncio.run(_all(missing, tries, runner or RunRunner(console, flags.runs), flags, console))
     except (KeyboardInterrupt, Interrupted):
         return INTERRUPTED
     finally:
-        _write(flags, chosen, kept, console)
+        _write(flags, asked, tries, console)
     return VALID
-
-
-def _chosen(only: Sequence[str]) -> list[Counterpart]:
-    known = {one.protection.value: one for one in COUNTERPARTS}
-    if unknown := [name for name in only if name not in known]:
-        raise UsageError(f"no entry in the table: {', '.join(unknown)}; there are {', '.join(known)}")
-    return [known[name] for name in only] if only else list(COUNTERPARTS)
 
 
 def _is_left_out(one: Counterpart) -> bool:
     return isinstance(one.shown, NotRun)
 
 
-def _of(wanted: Wanted, kept: Sequence[RealTry]) -> list[RealTry]:
-    return [one for one in kept if one.key == wanted.key]
+def _of(wanted: Wanted, tries: Sequence[RealTry]) -> list[RealTry]:
+    return [one for one in tries if one.key == wanted.key]
 
 
-def _kept(path: Path) -> list[RealTry]:
-    """What earlier commands found; a line that was torn is left out."""
-    found = []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            found.append(RealTry(**json.loads(line)))
-        except (ValueError, TypeError):
-            continue
-    return found
-
-
-async def _all(wanted: Sequence[Wanted], kept: list[RealTry], runner: Runner, flags: Flags, console: Console) -> None:
+async def _all(wanted: Sequence[Wanted], tries: list[RealTry], runner: Runner, flags: Flags, console: Console) -> None:
     """Round by round, so that the first try of everything comes before the second of anything."""
     try:
         for _ in range(TRIES):
-            missing = [one for one in wanted if one.missing(_of(one, kept))]
+            missing = [one for one in wanted if one.missing(_of(one, tries))]
             for begin in range(0, len(missing), TOGETHER):
                 batch = missing[begin : begin + TOGETHER]
                 for one, found in zip(batch, await runner.run(batch), strict=True):
-                    with (flags.runs / FILE).open("a") as out:
-                        out.write(found.as_line() + "\n")
-                    kept.append(found)
+                    keep(flags.runs / FILE, found)
+                    tries.append(found)
                     console.print(_told(one, found), soft_wrap=True)
     finally:
         await runner.close()
@@ -277,20 +256,20 @@ def _first_s(run_dir: Path, kind: str) -> float | None:
     """Seconds from the first op to the first that a finding of a kind names."""
     try:
         anomalies, ops = (pq.read_table(run_dir / place) for place in ("anomalies", "history/ops"))
-    except (OSError, FileNotFoundError):
+    except OSError:
         return None
     first = first_witness(run_dir, anomalies, kind)
     began = min(ops["invoked_ns"].to_pylist(), default=None)
     return None if first is None or began is None else (first - began) / 1e9
 
 
-def _write(flags: Flags, chosen: Sequence[Counterpart], kept: Sequence[RealTry], console: Console) -> None:
+def _write(flags: Flags, asked: Sequence[Counterpart], tries: Sequence[RealTry], console: Console) -> None:
     """Of counterparts that were not chosen, or not tried since the sources changed, the table keeps what it had."""
-    old, mine = kept_table(flags.out), {one.protection.value: one for one in chosen}
+    old, mine = kept_table(flags.out), {one.protection.value: one for one in asked}
     rows = []
     for row in stated(old):
         counterpart = mine.get(row.protection)
-        rows.append(row if counterpart is None else replace(row, real=_real(counterpart, kept, row)))
+        rows.append(row if counterpart is None else replace(row, real=_real(counterpart, tries, row)))
     table: Table = replace(old, rows=rows)
     for row in rows:
         if row.protection in mine:
@@ -302,11 +281,11 @@ def _write(flags: Flags, chosen: Sequence[Counterpart], kept: Sequence[RealTry],
     console.print(f" shown     {shown} of {len(rows)}; written {flags.out / 'protections.md'}", soft_wrap=True)
 
 
-def _real(counterpart: Counterpart, kept: Sequence[RealTry], row: Row) -> Real:
+def _real(counterpart: Counterpart, tries: Sequence[RealTry], row: Row) -> Real:
     shown = counterpart.shown
     if isinstance(shown, NotRun):
         return Real(because=shown.because)
-    off, on = (_of(Wanted(counterpart=counterpart, off=off), kept) for off in (True, False))
+    off, on = (_of(Wanted(counterpart=counterpart, off=off), tries) for off in (True, False))
     fresh = Real(how=shown.words, anomaly=counterpart.anomaly)
     if not (said := [one for one in (*off, *on) if says(one)]):
         same = (row.real.how, row.real.anomaly) == (fresh.how, fresh.anomaly)

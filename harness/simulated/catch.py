@@ -14,21 +14,18 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from rich.console import Console
 
-from harness.errors import UsageError
 from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
+from harness.protection_table import FILE, chosen, first_witness, keep, kept, kept_table, stated, write_table
 from harness.simulated.cluster import NotReady
 from harness.simulated.defect import Defect
 from harness.simulated.defects import DEFECTS, HEALTHY
@@ -36,11 +33,10 @@ from harness.simulated.run import Plan, simulate
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protections
 from reports.protections import HEALTHY as HEALTHY_NAME
-from reports.protections import Row, Table, Tally, Try
+from reports.protections import Table, Tally, Try
 from reports.verdict import Severity
 
 TOGETHER: Final = 60  # runs that are judged in one Spark job
-FILE: Final = "tries.jsonl"
 _DEPENDS_ON: Final = ("nodes/reference", "harness/simulated", "harness/checker", "harness/history", "workloads")
 
 
@@ -88,32 +84,24 @@ def _sources() -> str:
 def catch(flags: Flags) -> int:
     """Make what is missing, and write the table. 0, or 130 after Ctrl-C; UsageError for a name that there is not."""
     console = Console(highlight=False)
-    defects = _chosen(flags.only)
+    defects = chosen(flags.only, DEFECTS)
     wanted = list(_wanted(defects, flags))
     flags.runs.mkdir(parents=True, exist_ok=True)
-    kept = _kept(flags.runs / FILE)
-    missing = [one for one in wanted if one.key not in kept]
+    found = {one.key: one for one in kept(flags.runs / FILE, Try)}
+    missing = [one for one in wanted if one.key not in found]
     console.print(f" plan      {len(wanted)} runs, {len(wanted) - len(missing)} kept, {len(missing)} to do")
     interrupted = False
     try:
         for begin in range(0, len(missing), TOGETHER):
             batch = missing[begin : begin + TOGETHER]
-            for found in _judged(batch, flags.runs, console):
-                with (flags.runs / FILE).open("a") as out:
-                    out.write(found.as_line() + "\n")
-                kept[found.key] = found
+            for one in _judged(batch, flags.runs, console):
+                keep(flags.runs / FILE, one)
+                found[one.key] = one
             console.print(f" runs      {begin + len(batch)} of {len(missing)} judged")
     except KeyboardInterrupt:
         interrupted = True
-    _write(flags, defects, wanted, kept, console)
+    _write(flags, defects, wanted, found, console)
     return INTERRUPTED if interrupted else VALID
-
-
-def _chosen(only: Sequence[str]) -> list[Defect]:
-    known = {one.protection.value: one for one in DEFECTS}
-    if unknown := [name for name in only if name not in known]:
-        raise UsageError(f"no entry in the table: {', '.join(unknown)}; there are {', '.join(known)}")
-    return [known[name] for name in only] if only else list(DEFECTS)
 
 
 def _wanted(defects: Sequence[Defect], flags: Flags) -> Iterator[Wanted]:
@@ -160,14 +148,6 @@ def _judged(batch: Sequence[Wanted], runs: Path, console: Console) -> Iterator[T
         yield found
 
 
-def first_witness(run_dir: Path, anomalies: pa.Table, kind: str | None) -> int | None:
-    """When the first op was invoked that a finding of a kind names, ns of the world; None if none names any."""
-    named = pc.list_flatten(anomalies.filter(pc.field("type") == kind)["ops"])
-    ops = pq.read_table(run_dir / "history" / "ops", columns=["op", "invoked_ns"])
-    first: int | None = pc.min(ops.filter(pc.is_in(ops["op"], value_set=pc.unique(named)))["invoked_ns"]).as_py()
-    return first
-
-
 def _try(
     one: Wanted, verdict: str, anomalies: dict[str, int], first: int | None, simulated_s: float, note: str | None
 ) -> Try:
@@ -198,57 +178,15 @@ def _make(one: Wanted, runs: Path) -> tuple[Path | None, str | None, float]:
     return out, "; ".join(done.failures) or None, done.seconds
 
 
-def _kept(path: Path) -> dict[str, Try]:
-    """What earlier commands found; a line that was torn is left out."""
-    found = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            one = Try(**json.loads(line))
-        except (ValueError, TypeError):
-            continue
-        found[one.key] = one
-    return found
-
-
-def stated(table: Table) -> list[Row]:
-    """A row for each protection, in the order of the table, with what is known of it already."""
-    rows = []
-    for defect in DEFECTS:
-        words = {
-            "protection": defect.protection.value,
-            "source": defect.protection.source,
-            "without": defect.protection.without,
-            "anomaly": defect.anomaly,
-            "faults": defect.faults,
-        }
-        known = table.of(defect.protection.value)
-        rows.append(replace(known, **words) if known else Row(**words))
-    return rows
-
-
-def kept_table(out: Path) -> Table:
-    """What stands in a folder's protections.json; an empty one where there is none, or one of another format."""
-    try:
-        return Table.of_json((out / "protections.json").read_text())
-    except (OSError, ValueError, KeyError, TypeError):
-        return Table()
-
-
-def write_table(out: Path, table: Table) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "protections.md").write_text(table.page())
-    (out / "protections.json").write_text(table.as_json())
-
-
 def _write(
-    flags: Flags, defects: Sequence[Defect], wanted: Sequence[Wanted], kept: dict[str, Try], console: Console
+    flags: Flags, defects: Sequence[Defect], wanted: Sequence[Wanted], found: dict[str, Try], console: Console
 ) -> None:
-    mine = [kept[one.key] for one in wanted if one.key in kept]
-    old, chosen = kept_table(flags.out), {defect.protection.value for defect in defects}
+    mine = [found[one.key] for one in wanted if one.key in found]
+    old, asked = kept_table(flags.out), {defect.protection.value for defect in defects}
     rows = [row.with_tries([one for one in mine if one.subject == row.protection]) for row in stated(old)]
     if flags.only:
         for row in rows:
-            if row.protection in chosen:
+            if row.protection in asked:
                 off, on, also = row.off, row.on, f"; also {', '.join(row.off.also)}" if row.off.also else ""
                 console.print(
                     f" {row.protection}: {row.anomaly} in {off.found} of {off.runs} without it, {on.found} of {on.runs} with it{also}",
