@@ -126,7 +126,7 @@ def bounded(end: Callable[[], object], within_s: float) -> bool:
     ending.start()
     ending.join(within_s)
     if ending.is_alive():
-        LOG.info("a client did not close within %s s", within_s)
+        LOG.info("a client did not come back within %s s", within_s)
         return False
     if failures:
         raise failures[0]

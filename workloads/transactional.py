@@ -127,7 +127,8 @@ class User:
         op = membership.begin_commit(positions, self._transaction)
         offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
         metadata = membership.consumer.consumer_group_metadata()
-        return self._finish(op, partial(self._producer.send_offsets_to_transaction, offsets, metadata, CALL_S))
+        call = partial(self._producer.send_offsets_to_transaction, offsets, metadata, CALL_S)
+        return self._finish(op, partial(_given_up_on, call))
 
     def commit(self) -> Step:
         return self._step(OpKind.COMMIT, partial(self._producer.commit_transaction, CALL_S))
@@ -211,6 +212,13 @@ class User:
         self._counts.unknown += outcome is Outcome.INFO
         if outcome is Outcome.INFO:
             self._slots[slot] = self._recorder.new_process()
+
+
+def _given_up_on(call: Callable[[], object]) -> None:
+    """librdkafka forgets the time limit of a call that waits for the group's coordinator: it may never return (its issues 5456 and
+    5511). A producer with such a call in it is of no use any more; the call ends with the process."""
+    if not clients.bounded(call, 2 * CALL_S):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the call did not return"))
 
 
 def _error_of(call: Callable[[], object]) -> KafkaError | None:

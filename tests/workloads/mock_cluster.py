@@ -39,6 +39,7 @@ def _library() -> ctypes.CDLL:
             [pointer, ctypes.c_int16, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int)],
         ),
         ("rd_kafka_mock_clear_request_errors", None, [pointer, ctypes.c_int16]),
+        ("rd_kafka_mock_coordinator_set", number, [pointer, text, text, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_down", number, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_up", number, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_rtt", number, [pointer, ctypes.c_int32, number]),
@@ -95,6 +96,10 @@ class MockCluster:
     def quick_groups(self) -> None:
         """A new group waits a moment for members, not three seconds."""
         self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 100)
+
+    def coordinate(self, kind: str, key: str, broker: int) -> None:
+        """`kind`: "group" or "transaction"."""
+        assert not self._library.rd_kafka_mock_coordinator_set(self._cluster, kind.encode(), key.encode(), broker)
 
     def down(self, broker: int) -> None:
         self._library.rd_kafka_mock_broker_set_down(self._cluster, broker)

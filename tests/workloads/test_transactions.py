@@ -7,8 +7,13 @@ from confluent_kafka import KafkaError
 from tests.workloads.mock_cluster import END_TXN, INIT_PRODUCER_ID, MockCluster
 from tests.workloads.recording import Invoked, MemoryRecorder, context
 from tests.workloads.running import running
+from workloads import clients, transactional
+from workloads.membership import Membership
 from workloads.op import OpKind, Outcome
+from workloads.settings import TransactionSettings
+from workloads.transactional import Step, User
 from workloads.transactions import TransactionsWorkload, began, reached
+from workloads.worker import Counts
 
 TOPICS = {"log": 3}
 QUICK = {"producers": 1, "consumers": 0, "poll_timeout_ms": 20, "records": 10, "mixed": 0, "aborts": 0, "zombies": 0}
@@ -117,6 +122,38 @@ def test_a_commit_that_cannot_be_retried_is_followed_by_an_abort(mock: MockClust
     assert commit.outcome is Outcome.FAIL
     users = {op.client for op in recorder.of(OpKind.INIT)}
     assert first[-1].kind is OpKind.ABORT or len(users) == 2, "aborted, or taken over"
+
+
+def test_offsets_whose_coordinator_has_gone_end_a_producer_and_not_the_workload(mock: MockCluster, monkeypatch):
+    """librdkafka waits for the coordinator longer than it was told to, perhaps for ever: its issue 5456."""
+    monkeypatch.setattr(transactional, "CALL_S", 0.5)
+    mock.create("log", 1)
+    mock.lead("log", 0, 1)
+    mock.coordinate("transaction", "t0-0", 1)
+    mock.coordinate("group", "krash", 2)
+    mock.down(2)
+    recorder = MemoryRecorder()
+    settings = TransactionSettings(finish_ms=60_000)
+    names = {"bootstrap": mock.bootstrap, "client": "t0-0.w1.1", "transactional_id": "t0-0"}
+    user = User(recorder, Counts(), settings, **names, patience_s=60)
+    member = Membership(
+        recorder,
+        Counts(),
+        client="w1.t0-1",
+        group="krash",
+        config=clients.consumer_config(mock.bootstrap, "w1.t0-1", settings),
+        topics=["log"],
+        value_bytes=10,
+        settle=lambda records, may_commit: None,
+    )
+    assert (user.take_over(), user.begin()) == (Step.DONE, Step.DONE)
+    user.send([("log", 0)])
+    user.flush()
+    assert user.send_offsets(member, {("log", 0): 1}) in (Step.BROKEN, Step.ABORT)
+    (asked,) = recorder.of(OpKind.COMMIT_OFFSETS)
+    assert (asked.outcome, asked.error) == (Outcome.INFO, "_TIMED_OUT")
+    user.close()
+    member.leave()
 
 
 def test_an_id_that_no_coordinator_gives_out_is_asked_for_again(mock: MockCluster):
