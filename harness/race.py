@@ -60,6 +60,7 @@ class Try:
     seconds: float  # from the first node to the verdict
     directory: Path
     code: int
+    interrupted: bool = False  # no other try is wanted, whatever has become of this one
 
     @property
     def as_expected(self) -> bool | None:
@@ -88,6 +89,7 @@ class Try:
             "as_expected": self.as_expected,
             "run_dir": str(self.directory),
             "exit": self.code,
+            "interrupted": self.interrupted,
         }
 
 
@@ -113,6 +115,7 @@ class Session:
             seconds=time.monotonic() - began,
             directory=prepared.directory,
             code=exit_code([(verdict, ending.status)]),
+            interrupted=ending.interrupted,
         )
         self.tries.append(done)
         return done
@@ -155,7 +158,7 @@ def run_race(name: str, flags: RaceFlags, *, system: str | None, times: int, as_
                     console.print(Text(f" try {number} of {times}", style="bold"))
                 done = await session.run(order, spec_settings)
                 _tell(done, console, again=again(order, flags, spec_settings), as_json=as_json)
-                if done.verdict.status == Status.INTERRUPTED:
+                if done.interrupted:
                     return
 
     asyncio.run(all_tries())
@@ -183,9 +186,11 @@ def compare_races(name: str, flags: RaceFlags, *, systems: Sequence[str], times:
                     done.append(await session.run(order, spec_settings))
                     if as_json:
                         print(json.dumps(done[-1].as_json()), flush=True)
+                    if done[-1].interrupted:
+                        break
                 if not as_json:
                     console.print(_compared(system.ljust(width), done), soft_wrap=True)
-                if done[-1].verdict.status == Status.INTERRUPTED:
+                if done[-1].interrupted:
                     return
 
     asyncio.run(all_systems())

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,12 +31,14 @@ CONNECT_LIMIT = 30.0
 class Ending:
     """How a stage ended.
 
-    `status` is what run.json holds: completed, interrupted, harness-error or hang; `code` a user command's exit code.
+    `status` is what run.json holds: completed, interrupted, harness-error or hang; `code` a user command's exit code. `interrupted`: the
+    user asked for an end, be it too late for this stage: whoever runs several starts no other.
     """
 
     status: str
     reason: str | None = None
     code: int = 0
+    interrupted: bool = False
 
 
 class Listener(Protocol):
@@ -70,7 +72,8 @@ class Supervisor:
         server = await asyncio.start_unix_server(self._serve, path=str(socket), limit=LINE_LIMIT)
         restore = self._catch_signals()
         try:
-            return await self._run(socket)
+            ending = await self._run(socket)
+            return replace(ending, interrupted=self._interrupts > 0)
         finally:
             restore()
             await self._kill()
@@ -89,6 +92,8 @@ class Supervisor:
                 stderr=log,
                 start_new_session=True,
             )
+        if self._interrupts:
+            self._signal_stage()  # it was not there yet
         self._heard_at = time.monotonic()
         ended = asyncio.create_task(self._process.wait())
         started = time.monotonic()
@@ -103,7 +108,7 @@ class Supervisor:
         if self._ending is not None:
             return self._ending
         if self._interrupts:
-            return Ending(status="interrupted", reason="stopped by a second Ctrl-C before it had healed and drained")
+            return Ending(status="interrupted", reason="stopped before it had healed and drained")
         return Ending(
             status="harness-error", reason=f"the stage ended with code {ended.result()}: {self._last_words()}"
         )

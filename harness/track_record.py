@@ -249,11 +249,11 @@ class Campaign:
                 for one in self.planned:
                     if number < one.subject.wanted and len(self.done(one.subject)) <= number:
                         attempt = await self._try(one)
-                        if attempt.status == Status.INTERRUPTED:
-                            self.interrupted = True
+                        if attempt.status != Status.INTERRUPTED:
+                            self.tries.add(attempt)
+                            tell(one.subject, attempt)
+                        if self.interrupted:
                             return
-                        self.tries.add(attempt)
-                        tell(one.subject, attempt)
         finally:
             await self.runner.close()
 
@@ -262,6 +262,7 @@ class Campaign:
         try:
             async with asyncio.timeout(self.limit):
                 told = await self.runner.run(one.order)
+            self.interrupted = told["interrupted"]
         except (UsageError, CommandError, PluginError, SystemUnavailable):
             raise
         except TimeoutError:

@@ -179,10 +179,11 @@ class RunRunner:
     async def _make(self, wanted: Wanted) -> Made:
         prepared, began = await asyncio.to_thread(self._prepare, wanted), time.monotonic()
         ending = await perform(prepared, self._console, self._judge)
-        if ending.status == Status.INTERRUPTED:
-            raise Interrupted
         seconds = round(time.monotonic() - began, 1)
-        update_run_info(prepared.directory, **{MADE: {"key": wanted.key, "seconds": seconds}})
+        if ending.status != Status.INTERRUPTED:
+            update_run_info(prepared.directory, **{MADE: {"key": wanted.key, "seconds": seconds}})
+        if ending.interrupted:
+            raise Interrupted
         return Made(wanted=wanted, directory=prepared.directory, seconds=seconds)
 
     def _found(self, made: Made, verdict: Verdict) -> RealTry:

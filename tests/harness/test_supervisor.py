@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,18 @@ class Heard:
         self.interrupts.append(times)
 
 
-def supervise(tmp_path: Path, script: str, heard: Heard | None = None, limit: float = 60.0) -> Ending:
+def supervise(
+    tmp_path: Path,
+    script: str,
+    heard: Heard | None = None,
+    limit: float = 60.0,
+    enclose: Callable[[Sequence[str]], list[str]] = list,
+) -> Ending:
     file = tmp_path / "stage.py"
     file.write_text(PRELUDE + script)
     supervisor = Supervisor(
         stage=[sys.executable, str(file)],
-        enclose=list,
+        enclose=enclose,
         log=tmp_path / "stage.log",
         listener=heard or Heard(),
         limit=limit,
@@ -110,4 +117,20 @@ def test_a_stage_may_end_well_after_an_interrupt(tmp_path: Path) -> None:
     heard = Heard()
     heard.react = lambda message: os.kill(os.getpid(), signal.SIGINT)
     script = 'say(type="ready"); incoming.readline(); say(type="done", status="interrupted", reason="as asked")'
-    assert supervise(tmp_path, script, heard) == Ending(status="interrupted", reason="as asked")
+    assert supervise(tmp_path, script, heard) == Ending(status="interrupted", reason="as asked", interrupted=True)
+
+
+def test_an_interrupt_that_comes_too_late_for_this_stage_is_not_forgotten(tmp_path: Path) -> None:
+    heard = Heard()
+    heard.react = lambda message: os.kill(os.getpid(), signal.SIGINT)
+    script = 'say(type="phase", name="collect"); incoming.readline(); say(type="done", status="completed")'
+    assert supervise(tmp_path, script, heard) == Ending(status="completed", interrupted=True)
+
+
+def test_an_interrupt_before_there_is_a_stage_ends_it_at_once(tmp_path: Path) -> None:
+    def interrupts(argv: Sequence[str]) -> list[str]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return list(argv)
+
+    ending = supervise(tmp_path, "signal.pause()", enclose=interrupts)
+    assert (ending.status, ending.interrupted) == ("interrupted", True)

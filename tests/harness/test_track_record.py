@@ -74,6 +74,7 @@ def told(order: Order, **fields: Any) -> dict[str, Any]:
         "seconds": 12.0,
         "as_expected": True,
         "run_dir": None,
+        "interrupted": fields.get("status") == "interrupted",
         **fields,
     }
 
@@ -206,11 +207,15 @@ def test_an_interrupted_try_is_not_kept_and_the_rest_is(flags: Flags) -> None:
     assert track_record(flags, Pretender(lambda order: told(order, **next(answers)))) == 130
     assert sum(cell["tries"] for cell in document(flags).values()) == 2
 
+    late = iter([{}, {"interrupted": True}])
+    assert track_record(flags, Pretender(lambda order: told(order, **next(late)))) == 130
+    assert sum(cell["tries"] for cell in document(flags).values()) == 4, "one that was over when the word came counts"
+
     def interrupts(order: Order) -> Mapping[str, Any]:
         raise KeyboardInterrupt
 
     assert track_record(flags, Pretender(interrupts)) == 130
-    assert sum(cell["tries"] for cell in document(flags).values()) == 2
+    assert sum(cell["tries"] for cell in document(flags).values()) == 4
 
 
 @pytest.mark.parametrize(
