@@ -1,9 +1,13 @@
 """Power loss: kill -9, and throw away what the node had written but not synced.
 
 Why: kill -9 alone keeps the page cache, so it loses nothing that was written, and Kafka acknowledges without fsync. After a real power cut
-the tail of each log that was not flushed may be gone. Kafka says itself how far each log was flushed: `recovery-point-offset-checkpoint`
-(it advances when a segment is rolled and on clean shutdown). What is above it is thrown away: all of it (`lost: all`, the worst case), or
-from a random batch on in each partition (`lost: some`; the kernel writes back at its own pace, and Kafka's recovery keeps a valid prefix).
+the tail of each log that was not flushed may be gone. A broker says itself how far each log was flushed: `recovery-point-offset-checkpoint`
+(Kafka's advances when a segment is rolled and on clean shutdown, and is written once a minute). What is above it is thrown away: all of it
+(`lost: all`, the worst case), or from a random batch on in each partition (`lost: some`; the kernel writes back at its own pace, and
+recovery keeps a valid prefix).
+
+A flush policy (`flush.messages`, `log.flush.interval.messages`) promises more than the checkpoint tells: of what it has surely flushed
+nothing is thrown away, or a broker that keeps its word would be accused. `flush.ms` promises nothing before a record is acknowledged.
 
 Left alone: the metadata log (voters sync it before they answer), checkpoints (Kafka syncs and renames them), producer snapshots below the
 cut. Indexes above the cut are deleted; Kafka rebuilds them after an unclean shutdown.
@@ -25,7 +29,7 @@ from pydantic import BaseModel, Field
 from nemesis.disks import DATA, DiskFault, log_sizes
 from nemesis.fault import Proof, Unproved
 from nemesis.processes import NoSettings
-from nemesis.segments import Truncation, batches, recovery_points, truncation, unsynced_segments
+from nemesis.segments import Truncation, batches, flushed_to, recovery_points, truncation, unsynced_segments
 from nemesis.stage import Stage
 from nodes.node import Node
 
@@ -44,6 +48,12 @@ class _Lost:
     cut: Truncation
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Synced:
+    to: int  # offset, by the checkpoint
+    every: int | None  # and by the flush policy, if it goes beyond that
+
+
 class PowerLoss(DiskFault):
     kind: ClassVar[str] = "power-loss"
     Settings: ClassVar[type[BaseModel]] = PowerLossSettings
@@ -51,7 +61,7 @@ class PowerLoss(DiskFault):
 
     async def lose(self, on: Stage) -> Proof:
         lost = dict(
-            zip(self.hit, await asyncio.gather(*(self._lose(on.nodes[name]) for name in self.hit)), strict=True)
+            zip(self.hit, await asyncio.gather(*(self._lose(on, on.nodes[name]) for name in self.hit)), strict=True)
         )
         said = "; ".join(f"{name} lost {_in_words(found)}" for name, found in lost.items())
         return Proof(
@@ -59,7 +69,7 @@ class PowerLoss(DiskFault):
             counts={name: sum(each.cut.lost_bytes for each in found) for name, found in lost.items()},
         )
 
-    async def _lose(self, node: Node) -> list[_Lost]:
+    async def _lose(self, on: Stage, node: Node) -> list[_Lost]:
         files = await node.list(DATA)
         checkpoints = [path for path in files if PurePosixPath(path).name == CHECKPOINT]
         if not checkpoints:
@@ -76,17 +86,19 @@ class PowerLoss(DiskFault):
                     for path in files
                     if PurePosixPath(DATA, path).parent == PurePosixPath(top, partition)
                 ]
-                found.append(await self._shorten(node, top, partition, names, points.get((topic, int(number)), 0), rng))
+                synced = _Synced(to=points.get((topic, int(number)), 0), every=on.flushed_every(node.name, topic))
+                found.append(await self._shorten(node, top, partition, names, synced, rng))
         await _check(node, found)
         return [each for each in found if each.cut.segment is not None]
 
     async def _shorten(
-        self, node: Node, top: str, partition: str, names: list[str], synced_to: int, rng: random.Random
+        self, node: Node, top: str, partition: str, names: list[str], synced: _Synced, rng: random.Random
     ) -> _Lost:
         directory = f"{top}/{partition}"
         contents: dict[str, bytes | None] = dict.fromkeys(names)
-        for name in unsynced_segments(names, synced_to):
+        for name in unsynced_segments(names, synced.to):
             contents[name] = await node.read(f"{directory}/{name}")
+        synced_to = max(synced.to, flushed_to(contents, synced.every))
         keep_to = synced_to
         if self.order.settings.lost == "some":
             starts = [

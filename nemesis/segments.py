@@ -109,6 +109,18 @@ def truncation(files: Mapping[str, bytes | None], keep_to: int) -> Truncation:
     )
 
 
+def flushed_to(files: Mapping[str, bytes | None], every: int | None) -> int:
+    """The offset below which a log is flushed that is flushed whenever `every` records are not: fewer than that are left over.
+
+    files: as for `truncation`. 0 where there is no such policy, or no batch.
+    """
+    found = [batch for content in files.values() if content is not None for batch in batches(content)]
+    if every is None or not found:
+        return 0
+    end = max(batch.next_offset for batch in found)
+    return min((batch.base_offset for batch in found if batch.base_offset > end - every), default=end)
+
+
 def unsynced_segments(names: list[str], recovery_point: int) -> list[str]:
     """The segment that contains the recovery point, and all later ones."""
     segments = sorted(name for name in names if name.endswith(".log") and _numbered(name))

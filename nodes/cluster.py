@@ -188,6 +188,10 @@ class Cluster:
             return False
         return True
 
+    def flushed_every(self, name: str, topic: str) -> int | None:
+        known = {one.name: one for one in self.topology.topics}
+        return self.system.flushed_every(self.plan(name), known.get(topic))
+
     async def probe_between(self, source: str, destination: str) -> bool:
         """Could `source` get an answer from `destination`: packets pass both ways, and the process there answers."""
         there, back, answers = await asyncio.gather(

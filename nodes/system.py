@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 from nodes.backend import Requirement
 from nodes.metadata_row import MetadataRow
 from nodes.node import Node, NodeRequest
-from nodes.topology import NodePlan, Topology
+from nodes.topology import NodePlan, Topic, Topology
 
 
 class SystemUnavailable(Exception):
@@ -55,6 +55,11 @@ class System(Protocol):
 
     async def start(self, node: Node, plan: NodePlan) -> None:
         """Start the process; returns at once, readiness is the cluster's question."""
+        ...
+
+    def flushed_every(self, plan: NodePlan, topic: Topic | None) -> int | None:
+        """Records after which a node flushes a log of this topic (None: one of its own topics) although its
+        `recovery-point-offset-checkpoint` does not say so yet; None: what the checkpoint says is all that it has flushed."""
         ...
 
     async def reformat(self, node: Node, plan: NodePlan, *, keep_meta: bool, keep_directory_id: bool) -> None:

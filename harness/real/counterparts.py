@@ -15,7 +15,9 @@ from nodes.reference.protections import Protection
 SESSIONS: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 LONG_SESSIONS: Final = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 LOG: Final = {"name": "log", "partitions": 1, "assignment": {0: [1, 2, 3]}, "config": {"min.insync.replicas": 2}}
-NO_POWER: Final = "no fault of the local backend takes away what {what} had not synced: {why}"
+NO_POWER: Final = (
+    "no fault takes away what a controller had not synced: `power-loss` leaves its metadata directory alone"
+)
 
 
 def log(
@@ -101,11 +103,12 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.FSYNC_ON_PRODUCE,
         anomaly="lost-write",
-        shown=NotRun(
-            because=NO_POWER.format(
-                what="a node of the reference cluster",
-                why="`power-loss` goes by Kafka's recovery-point-offset-checkpoint, which it does not write",
-            )
+        shown=Run(
+            words="spec: all brokers lose power, and have flushed every record before it was acknowledged",
+            settings=log(
+                {"at": "6s", "fault": "power-loss", "target": "all brokers", "for": "1s"},
+                config={"all": SESSIONS, "brokers": {"log.flush.interval.messages": 1}},
+            ),
         ),
     ),
     Counterpart(
@@ -194,9 +197,7 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.FSYNC_ON_VOTE,
         anomaly="two-active-controllers",
-        shown=NotRun(
-            because=NO_POWER.format(what="a controller", why="`power-loss` leaves its metadata directory alone")
-        ),
+        shown=NotRun(because=NO_POWER),
     ),
     Counterpart(
         protection=Protection.SNAPSHOT_HAS_ALL_COMMITTED,
@@ -215,9 +216,7 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.FSYNC_ON_APPEND,
         anomaly="lost-write",
-        shown=NotRun(
-            because=NO_POWER.format(what="a controller", why="`power-loss` leaves its metadata directory alone")
-        ),
+        shown=NotRun(because=NO_POWER),
     ),
     Counterpart(
         protection=Protection.CHECKSUM_AFTER_TORN_WRITE, anomaly="lost-write", shown=Played(race="torn_batch.py")

@@ -33,7 +33,7 @@ from nodes.kafka.version import LATEST, metadata_level, release
 from nodes.metadata_row import MetadataRow
 from nodes.node import Command, Node, NodeRequest
 from nodes.system import QuorumState, SystemUnavailable
-from nodes.topology import NodePlan, QuorumKind, ServerRole, Topology
+from nodes.topology import NodePlan, QuorumKind, ServerRole, Topic, Topology
 
 CACHE: Final = "kafka"  # mount names
 FORMAT: Final = "etc/format"
@@ -120,6 +120,13 @@ class KafkaSystem:
             *("-cp", distribution.class_path(), "kafka.Kafka", f"{etc}/server.properties"),
         ]
         await node.start(Command(argv=("sh", "-c", 'cd "$0" && exec "$@"', _home(node, distribution), *command)))
+
+    def flushed_every(self, plan: NodePlan, topic: Topic | None) -> int | None:
+        """`flush.messages`: Kafka flushes after each append that makes so many, and writes the checkpoint once a minute."""
+        said = plan.config.get("log.flush.interval.messages")
+        if topic is not None:
+            said = topic.config.get("flush.messages", said)
+        return None if said is None else int(said)
 
     async def reformat(self, node: Node, plan: NodePlan, *, keep_meta: bool, keep_directory_id: bool) -> None:
         """Make a wiped disk startable, as an operator would.

@@ -192,6 +192,7 @@ class FakeCluster:
     capabilities: frozenset[Capability] = frozenset(Capability)
     reformatted: list[tuple[str, bool, bool]] = field(default_factory=list)
     end_offset: int = 0
+    flush_messages: int | None = None
     gate: Gate | None = None
     log_tells: MetadataView = field(default_factory=MetadataView)
 
@@ -324,6 +325,9 @@ class FakeCluster:
     async def answers(self, name: str) -> bool:
         await asyncio.sleep(0.01)
         return isinstance(self.nodes[name].process, Running)
+
+    def flushed_every(self, name: str, topic: str) -> int | None:
+        return self.flush_messages
 
     def _machine(self, name: str) -> FakeNode:
         return self.nodes[name] if name in self.nodes else self.clients[name]

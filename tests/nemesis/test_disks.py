@@ -124,6 +124,19 @@ def test_power_loss_throws_away_what_was_not_synced() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(("every", "left"), [(1, 30), (10, 30), (11, 20), (25, 10), (None, 0)])
+def test_power_loss_leaves_what_a_flush_policy_has_flushed(every: int | None, left: int) -> None:
+    async def scenario() -> None:
+        on = written()
+        on.produce(10)
+        on.flush_messages = every
+        await injected("power-loss", "b3", on)
+        kept = list(batches(on.nodes["b3"].files[LOG]))
+        assert max((batch.next_offset for batch in kept), default=0) == left
+
+    run(scenario())
+
+
 def test_power_loss_may_keep_some_of_what_was_not_synced() -> None:
     async def scenario(draw: int) -> int:
         on = written()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.segments import batches, recovery_points, truncation, unsynced_segments
+from nemesis.segments import batches, flushed_to, recovery_points, truncation, unsynced_segments
 from tests.nemesis.fake import batch
 
 sizes = st.lists(st.integers(1, 20), min_size=1, max_size=12)
@@ -66,6 +66,21 @@ def test_only_segments_at_or_above_the_recovery_point_are_read() -> None:
     assert unsynced_segments(names, 12) == [f"{10:020d}.log", f"{20:020d}.log"]
     assert unsynced_segments(names, 0) == names[:3]
     assert unsynced_segments(names, 30) == [f"{20:020d}.log"]
+
+
+@given(sizes, st.integers(1, 40))
+def test_a_flush_policy_vouches_for_no_more_than_was_flushed(counts: list[int], every: int) -> None:
+    flushed = end = 0
+    for count in counts:
+        end += count
+        flushed = end if end - flushed >= every else flushed
+    said = flushed_to({"00000000000000000000.log": segment(counts), "partition.metadata": None}, every)
+    assert end - every < said <= flushed
+
+
+def test_without_a_flush_policy_nothing_is_vouched_for() -> None:
+    assert flushed_to({"00000000000000000000.log": segment([3])}, None) == 0
+    assert flushed_to({"00000000000000000000.log": b""}, 1) == 0
 
 
 def test_a_checkpoint_is_read_and_a_foreign_file_named() -> None:

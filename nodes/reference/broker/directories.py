@@ -51,9 +51,9 @@ def delete(disk: Disk, topic: str, id: PartitionId) -> None:
         disk.remove(f"{path}/{name}")
 
 
-def high_watermarks(disk: Disk) -> Mapping[tuple[str, int], int]:
-    """Of the checkpoint; none where it is not readable: a high watermark is learnt anew."""
+def offsets(disk: Disk, path: str) -> Mapping[tuple[str, int], int]:
+    """Of a checkpoint; none where it is not readable: a high watermark is learnt anew, and a log is flushed again."""
     try:
-        return checkpoint.read_offsets(disk, checkpoint.HIGH_WATERMARKS)
+        return checkpoint.read_offsets(disk, path)
     except checkpoint.BadCheckpoint:
         return {}

@@ -62,6 +62,7 @@ class Replicas:
         self._tickets: dict[int, asyncio.Future[ProduceAnswered]] = {}
         self._ticket = 0
         self._checkpoint: Mapping[tuple[str, int], int] = {}
+        self._recovery_points: Mapping[tuple[str, int], int] = {}
         self.broker_epoch = -1
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.propose: Callable[[Hosted, AlterPartition], None] = _nobody
@@ -93,9 +94,11 @@ class Replicas:
             return False
         if self.broker_epoch != broker_epoch:
             if not self.taken_up:
-                self._checkpoint = directories.high_watermarks(self._disk)
+                self._checkpoint = directories.offsets(self._disk, checkpoint.HIGH_WATERMARKS)
+                self._recovery_points = directories.offsets(self._disk, checkpoint.RECOVERY_POINTS)
             self.broker_epoch = broker_epoch
             self._catch_up(Changes(everything=True))
+            self._write_recovery_points()
         return True
 
     def _metadata_changed(self, changes: Changes) -> None:
@@ -147,6 +150,7 @@ class Replicas:
             self._settings.log(configured),
             self._protections,
             high_watermark=self._checkpoint.get((topic, id.number), 0),
+            recovery_point=self._recovery_points.get((topic, id.number), 0),
         )
         local = Local(
             broker=self._settings.node_id,
@@ -202,6 +206,8 @@ class Replicas:
     # Effects and time
 
     def carry_out(self, hosted: Hosted, effects: list[Effect]) -> None:
+        if hosted.recovery_point != hosted.partition.local.log.recovery_point:
+            self._write_recovery_points()  # before anybody hears of what was flushed, or of what was cut
         for effect in effects:
             match effect:
                 case ProduceAnswered(ticket=int() as ticket):
@@ -254,12 +260,22 @@ class Replicas:
             marks = {(hosted.topic, hosted.id.number): hosted.checkpointed for hosted in self}
             checkpoint.write_offsets(self._disk, checkpoint.HIGH_WATERMARKS, marks)
 
+    def _write_recovery_points(self) -> None:
+        for hosted in self:
+            hosted.recovery_point = hosted.partition.local.log.recovery_point
+        points = {(hosted.topic, hosted.id.number): hosted.recovery_point for hosted in self}
+        try:
+            checkpoint.write_offsets(self._disk, checkpoint.RECOVERY_POINTS, points)
+        except OSError as error:
+            self._fail(str(error))
+
     def close(self) -> None:
         """A clean shutdown: everything is on the disk."""
         for hosted in self:
             if hosted.partition.failed is None:
                 hosted.partition.local.log.close()
         self.write_checkpoint()
+        self._write_recovery_points()
 
     def _fail(self, reason: str) -> None:
         _LOG.error("the disk failed: %s", reason)

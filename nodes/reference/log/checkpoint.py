@@ -5,6 +5,8 @@ leader-epoch-checkpoint (one for each log)          replication-offset-checkpoin
     2            lines                                  1
     0 0          epoch, start offset                    orders 0 1200        topic, partition, offset
     4 120
+                                                    recovery-point-offset-checkpoint, alike: below it a log was flushed. Unlike Kafka's,
+                                                    which lags up to a minute, it is written with every flush.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from nodes.reference.log.epochs import EpochStart
 
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 _VERSION: Final = "0"
 

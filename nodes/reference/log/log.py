@@ -11,7 +11,7 @@ and the batches behind it. There is no index on disk. Offsets are Kafka's: the l
 watermark is the first one that is not known to be committed.
 
 An append is durable when `log.flush.interval.messages` or `log.flush.interval.ms` say so; by default, as in Kafka, never before the
-operating system wants: replication is what protects records then. OSError of the disk goes through; the log must not be used after one.
+operating system wants: replication is what protects records then. `recovery_point` is how far it is. OSError of the disk goes through; the log must not be used after one.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Log:
         self._derived = Derived(start_offset, self._protections)
         self.log_start_offset = start_offset
         self.high_watermark = start_offset
+        self.recovery_point = start_offset  # below it everything is on the medium
         self._unflushed = 0
         self._unflushed_since: int | None = None
 
@@ -82,14 +83,16 @@ class Log:
         *,
         high_watermark: int = 0,
         log_start_offset: int = 0,
+        recovery_point: int = 0,
     ) -> Log:
-        """Open what is in a directory, or begin an empty log at 0. The two offsets are the broker's checkpoints."""
+        """Open what is in a directory, or begin an empty log at 0. The offsets are the broker's checkpoints."""
         disk.make_directory(directory)
         starts = [int(name.removesuffix(_SUFFIX)) for name in disk.list(directory) if name.endswith(_SUFFIX)]
         log = cls(disk, directory, max(starts, default=0), settings, protections)
         log._recover()
         log.log_start_offset = min(max(log_start_offset, log._first_offset), log.log_end_offset)
         log.high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
+        log.recovery_point = max(log.recovery_point, min(recovery_point, log.log_end_offset))
         return log
 
     @property
@@ -238,6 +241,7 @@ class Log:
         self._derived.rewind(end_offset, self._file.from_position)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
         self._write_epochs()
         return True
 
@@ -257,6 +261,7 @@ class Log:
         """Make durable what was appended."""
         if self._protections.on(Protection.FSYNC_ON_PRODUCE):
             self._file.sync()
+            self.recovery_point = self.log_end_offset
         self._unflushed, self._unflushed_since = 0, None
 
     def flush_if_due(self, now: int) -> None:

@@ -26,7 +26,7 @@ from nodes.node import Command, Node, NodeRequest
 from nodes.reference.metadata.features import LATEST, LEVELS
 from nodes.reference.process.configuration import known_names, parse
 from nodes.system import QuorumState, SystemUnavailable
-from nodes.topology import NodePlan, QuorumKind, Topology
+from nodes.topology import NodePlan, QuorumKind, Topic, Topology
 
 VERSION: Final = "1"
 PROPERTIES: Final = "etc/server.properties"
@@ -82,6 +82,9 @@ class ReferenceSystem:
     async def start(self, node: Node, plan: NodePlan) -> None:
         command = (*node.python, "-m", "nodes.reference.process", node.absolute(PROPERTIES))
         await node.start(Command(argv=command, env={"PYTHONUNBUFFERED": "1"}))
+
+    def flushed_every(self, plan: NodePlan, topic: Topic | None) -> int | None:
+        return None  # its checkpoint is written with every flush
 
     async def reformat(self, node: Node, plan: NodePlan, *, keep_meta: bool, keep_directory_id: bool) -> None:
         """A disk is formatted by its meta.properties alone; a controller's first metadata come from the quorum."""

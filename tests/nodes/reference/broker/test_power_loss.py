@@ -13,9 +13,10 @@ from random import Random
 import pytest
 
 from nodes.reference.environment import MILLISECOND, SECOND
-from nodes.reference.protections import Protection, Protections
+from nodes.reference.log.checkpoint import RECOVERY_POINTS, read_offsets
+from nodes.reference.protections import ALL_ON, Protection, Protections
 from nodes.reference.simulation.world import Machine
-from tests.nodes.reference.broker.cluster import BROKERS, SimulatedCluster
+from tests.nodes.reference.broker.cluster import BROKERS, TOPIC, SimulatedCluster
 from tests.nodes.reference.broker.conftest import Make
 
 POINTS = int(os.environ.get("KRASH_POINTS", "20"))
@@ -78,6 +79,23 @@ def test_what_was_acknowledged_survives(make: Make, seed: int) -> None:
     cluster = make(seed, flush=True)
     assert lost(cluster, Random(seed), POINTS_OF_A_CLUSTER) == {}
     assert cluster.world.failures == []
+
+
+@pytest.mark.parametrize(("flush", "protections"), [(True, ALL_ON), (False, ALL_ON), (True, WITHOUT)])
+def test_the_checkpoint_says_what_each_log_has_flushed(make: Make, *, flush: bool, protections: Protections) -> None:
+    """Whoever takes a broker's power away from outside goes by it (nemesis/power_loss.py)."""
+    cluster = make(1, flush=flush, protections=protections)
+    cluster.ready()
+    cluster.world.start(cluster.client, lambda environment: cluster.write_until(environment, lambda: False))
+    for enough in range(5, 30, 5):
+        cluster.until(lambda: len(cluster.acknowledged) > enough)  # noqa: B023 - it is called here only
+        for id in BROKERS:
+            hosted = cluster.brokers[id].replicas.find(TOPIC, 0)
+            assert hosted is not None
+            disk = cluster.machines[id].disk.mounted(cluster.brokers[id].replicas._clock)
+            said = read_offsets(disk, RECOVERY_POINTS)[TOPIC, 0]
+            synced = flush and protections is ALL_ON
+            assert said == (hosted.partition.local.log.log_end_offset if synced else 0)
 
 
 def test_without_the_sync_it_does_not(make: Make) -> None:

@@ -238,6 +238,34 @@ def test_without_the_sync_power_loss_takes_what_the_policy_promised() -> None:
     assert list(left.values()) == [1, 0]
 
 
+@pytest.mark.parametrize("every", [None, 1, 4])
+@pytest.mark.parametrize("seed", range(10))
+def test_below_its_recovery_point_a_log_survives_any_loss_of_power(seed: int, every: int | None) -> None:
+    disk, random = LoneDisk(seed), Random(seed)
+    log = opened(disk, log_flush_interval_messages=every)
+    for number in range(random.randint(1, 20)):
+        append(log, b"%d" % number, epoch=number)
+        if random.random() < 0.1:
+            log.flush()
+        if random.random() < 0.1:
+            log.truncate(random.randint(0, log.log_end_offset))
+    promised = log.recovery_point
+    sent = log.read(0, upper_bound=promised, max_bytes=ALL)
+    assert promised > log.log_end_offset - (every or ALL)
+    disk.lose_all_unsynced()
+    again = opened(disk)
+    assert again.read(0, upper_bound=promised, max_bytes=ALL) == sent
+    assert again.recovery_point == 0, "a log knows of none but the checkpoint's"
+    kept = Log.open(disk, "data/t-0", LogSettings(), ALL_ON, recovery_point=promised + 100)
+    assert kept.recovery_point == kept.log_end_offset
+
+
+def test_without_the_sync_the_recovery_point_stays_where_it_is() -> None:
+    log = opened(LoneDisk(), Protections([Protection.FSYNC_ON_PRODUCE]), log_flush_interval_messages=1)
+    append(log, b"a")
+    assert (log.log_end_offset, log.recovery_point) == (1, 0)
+
+
 def test_a_full_disk_is_said() -> None:
     disk = LoneDisk()
     log = opened(disk)
