@@ -143,7 +143,7 @@ def test_the_table_says_why_something_is_not_run_and_keeps_what_others_have_writ
     (tmp_path / "docs" / "protections.json").write_text(Table(date="2026-11-20", rows=[simulated]).as_json())
     catch_really(flags(tmp_path, [SHOWN, LEFT_OUT]), Fake())
     page = (tmp_path / "docs" / "protections.md").read_text()
-    assert "no fault of the local backend takes away what a controller had not synced" in page
+    assert "no fault takes away what a controller had not synced" in page
     assert "- 1 of 40 protections: found in at least nine of ten runs" in page
     assert "- 1 of 40 protections: found without it, and a valid run with it; 1 are" in page
     assert (

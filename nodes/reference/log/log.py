@@ -11,7 +11,8 @@ and the batches behind it. There is no index on disk. Offsets are Kafka's: the l
 watermark is the first one that is not known to be committed.
 
 An append is durable when `log.flush.interval.messages` or `log.flush.interval.ms` say so; by default, as in Kafka, never before the
-operating system wants: replication is what protects records then. `recovery_point` is how far it is. OSError of the disk goes through; the log must not be used after one.
+operating system wants: replication is what protects records then. `recovery_point` is how far the log is durable. OSError of the disk
+goes through; the log must not be used after one.
 """
 
 from __future__ import annotations
