@@ -148,9 +148,14 @@ class Stage:
         self._begin("kill", name)
         self.cluster.kill(name)
 
-    def power_loss(self, name: str) -> None:
+    def power_loss(self, name: str, *, everything: bool = False) -> None:
+        """everything: none of what was not synced survives."""
         self._begin("power-loss", name)
-        self.cluster.world.power_loss(self.cluster.machine(name))
+        self.cluster.world.power_loss(self.cluster.machine(name), everything=everything)
+
+    def write_back(self, name: str) -> None:
+        """The machine's kernel has brought to the medium what programs have written so far, synced or not."""
+        self.cluster.machine(name).disk.write_back()
 
     def start(self, name: str) -> None:
         if name in self._dead:

@@ -121,10 +121,17 @@ class SimulatedDisk:
             self._failing[operation] = number, times - 1
             raise OSError(number, f"{errno.errorcode[number]} of the simulated disk at {operation}")
 
-    def lose_power(self) -> None:
+    def write_back(self) -> None:
+        """As a kernel does half a minute later, unasked."""
+        for contents in self.files.values():
+            contents.sync(len(contents.unsynced), bytes(contents.seen))
+
+    def lose_power(self, *, everything: bool = False) -> None:
+        """everything: none of what was not synced survives; else what comes up to a random operation does."""
         self._countdown = -1
         for path in sorted(self.files):
-            survived = self.files[path].lose_power(self._random)
+            contents = self.files[path]
+            survived = contents.safe if everything else contents.lose_power(self._random)
             if survived is None:
                 del self.files[path]
             else:

@@ -117,10 +117,10 @@ class World:
         """SIGKILL: what was written stays, synced or not; peers see their connections end."""
         self._end(machine, silently=False)
 
-    def power_loss(self, machine: Machine) -> None:
-        """The machine is off: what was not synced may be lost; peers see nothing."""
+    def power_loss(self, machine: Machine, *, everything: bool = False) -> None:
+        """The machine is off: what was not synced may be lost, or all of it is; peers see nothing."""
         self._end(machine, silently=True)
-        machine.disk.lose_power()
+        machine.disk.lose_power(everything=everything)
 
     def pause(self, machine: Machine) -> None:
         if machine.process is not None:

@@ -192,6 +192,17 @@ class TestDisk:
         assert {b"", b"lost?", b"lo"} <= left, "all of it, none of it, some of it"
         assert any(b"\x00" in content for content in left), "a file may have grown before it was filled"
 
+    def test_the_worst_loss_leaves_what_was_synced_or_written_back(self) -> None:
+        disk = SimulatedDisk(Random(1))
+        file = prompt(disk).open("log")
+        file.append(b"written back")
+        disk.write_back()
+        file.append(b", lost")
+        prompt(disk).open("new").append(b"lost")
+        disk.lose_power(everything=True)
+        assert prompt(disk).read("log") == b"written back"
+        assert prompt(disk).read("new") is None
+
     def test_a_file_that_was_never_synced_may_have_no_name(self) -> None:
         there = set()
         for seed in range(30):
