@@ -26,9 +26,7 @@ from nodes.reference.broker.controller_channel import ControllerChannel
 from nodes.reference.broker.lifecycle import Lifecycle
 from nodes.reference.broker.metadata import Metadata
 from nodes.reference.broker.settings import BrokerSettings
-from nodes.reference.controller.broker_messages import (
-    BrokerState,
-)
+from nodes.reference.controller.broker_messages import BrokerState
 from nodes.reference.controller.schema import BrokerHeartbeatRequest
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Disconnected, Environment
 from nodes.reference.metadata.features import LATEST, METADATA_VERSION, OLDEST

@@ -14,9 +14,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from nodes.reference.controller.broker_messages import (
-    BrokerState,
-)
+from nodes.reference.controller.broker_messages import BrokerState
 from nodes.reference.environment import MILLISECOND
 from nodes.reference.protections import Protection, Protections
 

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.controller import elections
-from nodes.reference.controller.broker_messages import (
-    OK,
-)
+from nodes.reference.controller.broker_messages import OK
 from nodes.reference.controller.client_messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,

@@ -10,9 +10,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from nodes.reference.controller import placement
-from nodes.reference.controller.broker_messages import (
-    OK,
-)
+from nodes.reference.controller.broker_messages import OK
 from nodes.reference.controller.client_messages import (
     CreatedTopic,
     CreatePartitionsRequest,

@@ -24,9 +24,7 @@ from kio.serial.errors import SerialError
 from nodes.protocol.bounds import walked
 from nodes.protocol.tolerant import read_entity
 from nodes.reference.controller import wire as controllers
-from nodes.reference.controller.messages import (
-    Request as ControllersRequest,
-)
+from nodes.reference.controller.messages import Request as ControllersRequest
 from nodes.reference.raft import wire
 from nodes.reference.raft.messages import Request, Response
 from nodes.reference.raft.records import CorruptBatch

@@ -19,9 +19,7 @@ from nodes.reference.broker.heartbeats import Heartbeats
 from nodes.reference.broker.lifecycle import Lifecycle
 from nodes.reference.broker.metadata import Metadata
 from nodes.reference.broker.settings import BrokerSettings
-from nodes.reference.controller.broker_messages import (
-    BrokerState,
-)
+from nodes.reference.controller.broker_messages import BrokerState
 from nodes.reference.controller.schema import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Caller, Environment
 from nodes.reference.protections import ALL_ON

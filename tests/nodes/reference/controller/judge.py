@@ -18,12 +18,8 @@ from nodes.reference.controller.broker_messages import (
     AlterPartitionResponse,
     BrokerRegistrationResponse,
 )
-from nodes.reference.controller.client_messages import (
-    CreateTopicsResponse,
-)
-from nodes.reference.controller.messages import (
-    Response,
-)
+from nodes.reference.controller.client_messages import CreateTopicsResponse
+from nodes.reference.controller.messages import Response
 from nodes.reference.metadata.entities import Partition, PartitionId
 from nodes.reference.metadata.image import Image
 from nodes.reference.metadata.records import decode

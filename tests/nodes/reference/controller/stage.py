@@ -19,9 +19,7 @@ from nodes.reference.controller.client_messages import (
     NewTopic,
 )
 from nodes.reference.controller.core import Answered, Controller, Effect
-from nodes.reference.controller.messages import (
-    Request,
-)
+from nodes.reference.controller.messages import Request
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.store import QuorumStatus
 from nodes.reference.environment import SECOND

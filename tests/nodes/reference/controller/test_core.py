@@ -22,9 +22,7 @@ from nodes.reference.controller.client_messages import (
     UpgradeType,
 )
 from nodes.reference.controller.core import Resign, TakeSnapshot
-from nodes.reference.controller.messages import (
-    Request,
-)
+from nodes.reference.controller.messages import Request
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.store import QuorumStatus
 from nodes.reference.environment import SECOND

@@ -38,9 +38,7 @@ from nodes.reference.controller.client_messages import (
     NewTopic,
 )
 from nodes.reference.controller.core import Answered, Effect
-from nodes.reference.controller.messages import (
-    Request,
-)
+from nodes.reference.controller.messages import Request
 from nodes.reference.controller.settings import ControllerSettings
 from nodes.reference.controller.shell import ControllerNode
 from nodes.reference.environment import MILLISECOND, SECOND, Address, Connection, Disconnected, Environment
