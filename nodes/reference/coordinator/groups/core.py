@@ -79,7 +79,7 @@ class GroupCoordinator:
     def loaded(self, now: int) -> list[Effect]:
         """Members have a whole session to be heard of again. Of a group that had only offsets, and has them no more, nothing is left."""
         for group in [*self.groups.values()]:
-            if group.generation == 0 and not group.offsets.partitions:
+            if not group.in_the_log:
                 del self.groups[group.group_id]
         self._look_for_expired_at = self._next_look(now)
         for group in self.groups.values():
@@ -234,7 +234,7 @@ class GroupCoordinator:
 
     def _bury(self, group: Group, then: Then) -> list[Effect]:
         """The group with all that it has; while its tombstones are on their way, it is dead to everybody."""
-        if group.generation == 0 and not group.offsets.partitions:  # the log knows nothing of it
+        if not group.in_the_log:
             del self.groups[group.group_id]
             return then(ErrorCode.none)
         group.state = GroupState.DEAD

@@ -89,6 +89,11 @@ class Group:
         return max((member.rebalance_timeout for member in self.members.values()), default=0)
 
     @property
+    def in_the_log(self) -> bool:
+        """Has the log anything of it: a generation, or an offset?"""
+        return self.generation > 0 or bool(self.offsets.partitions)
+
+    @property
     def all_have_joined(self) -> bool:
         return not self.pending and all(member.joining is not None for member in self.members.values())
 
