@@ -140,7 +140,7 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.BROKER_EPOCH_AT_LEADER,
         anomaly="lost-write",
-        shown=Played(race="kafka-14139", parameters={"variant": "stale-fetch"}),
+        shown=Played(race="late_fetch.py"),
     ),
     Counterpart(protection=Protection.MAXIMAL_ISR, anomaly="lost-write", shown=Played(race="maximal_isr.py")),
     Counterpart(
