@@ -4,7 +4,8 @@ Kafka promises that one reader of a partition sees offsets grow without gaps, as
 every move starts a new process: a rebalance, a position lost to truncation or retention, an error on a partition.
 Within one process, offsets of a partition only grow.
 
-* `assign`: the consumer takes its share of the partitions, from their beginning, and follows their tails.
+* `assign`: the consumer takes its share of the partitions, from their beginning, and follows their tails. It commits nothing: brokers take
+  commits from anybody while a group has no members, and then they would count as those of the group.
 * `subscribe`: the group decides. Partitions go on where the group has committed, else at their beginning. A rebalance
   comes as callbacks in the middle of a poll: the poll under way ends as an empty one of the old process, each partition
   given is an `assign` op of the new process, and what the poll then returns belongs to a poll of the new process
@@ -54,7 +55,8 @@ class Poller:
         self._lost: set[tuple[str | None, int | None]] = set()  # partitions to be given a new position
 
     def run(self) -> None:
-        consumer = clients.new_consumer(clients.consumer_config(self._context.bootstrap, self.client, self._settings))
+        config = clients.consumer_config(self._context.bootstrap, self.client, self._settings)
+        consumer = clients.new_consumer(config if self._subscribes else config | {"enable.auto.commit": False})
         try:
             self._take_up(consumer)
             while not self._context.stop.is_set():
@@ -62,9 +64,14 @@ class Poller:
         finally:
             clients.close(consumer)
 
+    @property
+    def _subscribes(self) -> bool:
+        mode = self._settings.consumer_mode
+        return mode == "subscribe" or (mode == "both" and self._number % 2 == 1)
+
     def _take_up(self, consumer: Consumer) -> None:
         mode, every = self._settings.consumer_mode, self._context.clients * self._settings.consumers
-        if mode == "subscribe" or (mode == "both" and self._number % 2):
+        if self._subscribes:
             for topic in self._context.topics:
                 self._note(OpKind.SUBSCRIBE, topic.name, None)
             consumer.subscribe(

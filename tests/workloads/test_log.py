@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tests.workloads.mock_cluster import FETCH, PRODUCE, MockCluster
+from tests.workloads.mock_cluster import FETCH, OFFSET_COMMIT, PRODUCE, MockCluster
 from tests.workloads.recording import MemoryRecorder, context
 from tests.workloads.running import ONE_BY_ONE, UNSAFE, assert_positions_grow, readers, running, sent
 from workloads.log import LogWorkload
@@ -330,6 +330,18 @@ def test_consumers_in_a_group_split_the_partitions_and_renew_their_process_at_a_
             mine = [a.partition for a in given if a.process == op.process]
             assert set(op.reads.partitions) <= set(mine)
     assert_positions_grow(recorder)
+
+
+@pytest.mark.parametrize(("mode", "commits"), [("subscribe", True), ("assign", False)])
+def test_only_members_of_the_group_commit_for_it(mock, mode, commits):
+    mock.create("log", 1)
+    mock.quick_groups()
+    mock.count_requests()
+    recorder = MemoryRecorder()
+    settings = {"producers": 1, "consumers": 1, "in_flight": 10, "consumer_mode": mode}
+    with running(context(mock.bootstrap, recorder, topics={"log": 1}, settings=settings, rate=200)):
+        recorder.wait_for(lambda r: readers(r) == {("w1.c0", 0)})
+    assert (mock.requests()[OFFSET_COMMIT] > 0) is commits
 
 
 def test_a_lost_position_is_told_and_read_on_by_a_new_process(mock):
