@@ -73,7 +73,7 @@ class Supervisor:
         restore = self._catch_signals()
         try:
             ending = await self._run(socket)
-            return replace(ending, interrupted=self._interrupts > 0)
+            return replace(ending, interrupted=self._interrupts > 0 or ending.status == "interrupted")
         finally:
             restore()
             await self._kill()

@@ -20,7 +20,7 @@ class Hosted:
         self.consumers: dict[Waiter, None] = {}
         self.fetch_after = 0  # ns: a follower that was refused tries again then
         self.checkpointed = -1  # high watermark in the checkpoint
-        self.recovery_point = -1  # in the checkpoint
+        self.recovery_point = partition.local.log.recovery_point  # in the checkpoint, or about to be
 
     def wake_followers(self) -> None:
         for waiter in self.followers:

@@ -98,7 +98,6 @@ class Replicas:
                 self._recovery_points = directories.offsets(self._disk, checkpoint.RECOVERY_POINTS)
             self.broker_epoch = broker_epoch
             self._catch_up(Changes(everything=True))
-            self._write_recovery_points()
         return True
 
     def _metadata_changed(self, changes: Changes) -> None:
@@ -116,6 +115,7 @@ class Replicas:
             concerned |= set(self._hosted)
         gone = [id for id in sorted(concerned & set(self._hosted)) if image.partition(id) is None]
         gone += [PartitionId(topic.id, index) for topic in changes.removed for index in topic.partitions]
+        opened = False
         try:
             for id in gone:
                 self._delete(id, now)
@@ -126,6 +126,7 @@ class Replicas:
                     continue
                 if hosted is None:
                     hosted = self._open(id, image.topics[id.topic_id].name)
+                    opened = True
                 local = hosted.partition.local
                 local.broker_epoch = self.broker_epoch
                 if changes.configs:
@@ -134,6 +135,8 @@ class Replicas:
                 hosted.wake_all()
         except OSError as error:
             self._fail(str(error))
+        if opened or changes.everything:
+            self._write_recovery_points()  # once for all of them
         for moved in self.moved:
             moved()
 
