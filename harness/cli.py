@@ -327,6 +327,14 @@ def track_record(
     earlier: Annotated[
         bool, typer.Option("--earlier", help="Count tries of sources that have changed since as well.")
     ] = False,
+    carry: Annotated[
+        Path | None,
+        typer.Option(
+            "--continue",
+            metavar="FILE",
+            help="Go on from a track-record.json of another machine: its tries count, beside those of --runs.",
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Exit code 1 when a cell differs from what was stated, 2 when one says nothing."),
@@ -336,6 +344,8 @@ def track_record(
     """Run every race where it must come and where it must not, and write the table of what came. Goes on where it was stopped.
 
     Example: `krash track-record --only kafka-14139 --times 20`
+
+    In a fresh checkout, on top of what its table counts: `krash track-record --continue docs/track-record.json --earlier --times 20`
     """
     from harness.track_record import Flags
     from harness.track_record import track_record as record
@@ -347,6 +357,7 @@ def track_record(
         out=out,
         runs=runs,
         earlier=earlier,
+        carry=carry,
         check=check,
         as_json=as_json,
     )

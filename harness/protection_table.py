@@ -1,7 +1,6 @@
-"""What `krash protections catch` does alike for simulated and for real clusters: which protections, tries that are kept, the table's files.
+"""What `krash protections catch` does alike for simulated and for real clusters: which protections, the table's files.
 
     chosen(only, DEFECTS)                        # UsageError for a name that there is not
-    kept(runs / FILE, Try); keep(runs / FILE, found)
     write_table(out, replace(kept_table(out), rows=...))
 
 Each of the two halves keeps the other's as it stands in protections.json.
@@ -9,7 +8,6 @@ Each of the two halves keeps the other's as it stands in protections.json.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,7 @@ import pyarrow.parquet as pq
 from harness.errors import UsageError
 from harness.simulated.defects import DEFECTS
 from nodes.reference.protections import Protection
-from reports.protections import RealTry, Row, Table, Try
+from reports.protections import Row, Table
 
 FILE: Final = "tries.jsonl"
 
@@ -33,7 +31,6 @@ class Entry(Protocol):
 
 
 E = TypeVar("E", bound=Entry)
-T = TypeVar("T", Try, RealTry)
 
 
 def chosen(only: Sequence[str], entries: Sequence[E]) -> list[E]:
@@ -42,22 +39,6 @@ def chosen(only: Sequence[str], entries: Sequence[E]) -> list[E]:
     if unknown := [name for name in only if name not in known]:
         raise UsageError(f"no entry in the table: {', '.join(unknown)}; there are {', '.join(known)}")
     return [known[name] for name in only] if only else list(entries)
-
-
-def kept(path: Path, kind: type[T]) -> list[T]:
-    """What earlier commands found; a line that was torn is left out."""
-    found = []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            found.append(kind(**json.loads(line)))
-        except (ValueError, TypeError):
-            continue
-    return found
-
-
-def keep(path: Path, found: Try | RealTry) -> None:
-    with path.open("a") as out:
-        out.write(found.as_line() + "\n")
 
 
 def first_witness(run_dir: Path, anomalies: pa.Table, kind: str | None) -> int | None:

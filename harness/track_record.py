@@ -7,6 +7,8 @@ Tries are kept (harness/tries.py) and count as long as nothing that they depend 
 again after Ctrl-C, or after a crash, and it goes on where it was. A try that hangs or falls over is a row like any other;
 what concerns all tries alike (no Java, a release that cannot be fetched) ends the command instead.
 
+With --continue, a table of another machine counts as well (harness/tries.py), so that a checkout is enough to go on.
+
 Directories of runs that came as stated are removed, but for one of each cell; those of all others stay.
 """
 
@@ -42,7 +44,8 @@ from nemesis.races.cells import Cell, cells
 from nemesis.races.race import Race
 from nodes.system import SystemUnavailable
 from reports.findings import with_tries
-from reports.track_record import AS_STATED, BROKEN, DIFFERS, NOTHING, Attempt, Line, Subject, record_json, record_page
+from reports.tally import BROKEN, Attempt, Tally
+from reports.track_record import AS_STATED, DIFFERS, NOTHING, Line, Subject, record_json, record_page
 from reports.verdict import Status, Validity
 
 TRY_LIMIT = 900.0  # seconds; a stage has limits of its own, and this is for what hangs around it
@@ -60,6 +63,7 @@ class Flags:
     out: Path = Path("docs")
     runs: Path = Path("runs/track-record")
     earlier: bool = False
+    carry: Path | None = None  # a track-record.json whose tries count, too
     check: bool = False
     as_json: bool = False
 
@@ -110,6 +114,8 @@ def track_record(flags: Flags, runner: Runner | None = None) -> int:
     console = Console(stderr=flags.as_json, highlight=False)
     planned, every = plan(flags)
     with Tries(flags.runs / FILE) as tries:
+        if flags.carry is not None:
+            console.print(f" carried   {tries.carry(flags.carry)} tries that {flags.carry} counts", soft_wrap=True)
         campaign = Campaign(planned=planned, tries=tries, runner=runner or RaceRunner(console, flags.runs), flags=flags)
         console.print(campaign.summary(), soft_wrap=True)
         interrupted = False
@@ -225,18 +231,21 @@ class Campaign:
     def __post_init__(self) -> None:
         self._commit, self._machine = commit(), machine()
 
-    def done(self, subject: Subject) -> Sequence[Attempt]:
-        return self.tries.of(subject, earlier=self.flags.earlier)
+    def done(self, subject: Subject) -> int:
+        return self.tally(subject).tries
+
+    def tally(self, subject: Subject) -> Tally:
+        return self.tries.tally(subject, earlier=self.flags.earlier)
 
     def lines(self, planned: Sequence[Planned]) -> list[Line]:
-        return [Line(subject=one.subject, attempts=self.done(one.subject)) for one in planned]
+        return [Line(subject=one.subject, tally=self.tally(one.subject)) for one in planned]
 
     def missing(self) -> int:
-        return sum(max(0, one.subject.wanted - len(self.done(one.subject))) for one in self.planned)
+        return sum(max(0, one.subject.wanted - self.done(one.subject)) for one in self.planned)
 
     def summary(self) -> str:
-        kept = sum(len(self.done(one.subject)) for one in self.planned)
-        known = [one.seconds for line in self.lines(self.planned) for one in line.attempts if one.said]
+        kept = sum(self.done(one.subject) for one in self.planned)
+        known = [one.tally.seconds for one in self.lines(self.planned) if one.tally.seconds is not None]
         hours = self.missing() * (median(known) if known else USUAL_S) / 3600
         return (
             f" plan      {len(self.planned)} cells, {kept} tries kept, {self.missing()} to do, about {hours:.1f} hours"
@@ -247,7 +256,7 @@ class Campaign:
         try:
             for number in range(max((one.subject.wanted for one in self.planned), default=0)):
                 for one in self.planned:
-                    if number < one.subject.wanted and len(self.done(one.subject)) <= number:
+                    if number < one.subject.wanted and self.done(one.subject) <= number:
                         attempt = await self._try(one)
                         if attempt.status != Status.INTERRUPTED:
                             self.tries.add(attempt)
@@ -354,7 +363,7 @@ def _tell(subject: Subject, attempt: Attempt, campaign: Campaign, console: Conso
     came = {True: "as stated", False: "DIFFERS", None: "says nothing"}[attempt.as_expected]
     style = {True: "", False: "bold red", None: "bold yellow"}[attempt.as_expected]
     what = ", ".join(attempt.anomalies) or (attempt.verdict if attempt.said else attempt.status)
-    number = len(campaign.done(subject))
+    number = campaign.done(subject)
     console.print(
         Text.assemble(
             f" {number:>3}/{subject.wanted:<4}{subject.words}: {what}, {attempt.lost}/{attempt.acknowledged} lost, ",

@@ -1,72 +1,125 @@
-"""tries.jsonl: every try of a track record, one JSON line each, appended and synced when the try is over.
+"""The tries of a track record: those that were made here, and those that an earlier table counts.
 
-A process that dies loses at most the try that it was in: a line that was torn is cut off when the file is opened again.
-One process at a time: the file is locked while it is open.
+Every try is a line of tries.jsonl (harness/kept.py). A table that was made elsewhere (docs/track-record.json of a checkout) has no
+single tries, but it has counted them; each of its cells becomes a line, too, and counts like the tries of which it was made:
+
+    {"carried": {"key": ..., "race": ..., "tries": 15, "shown": 15, ...}, "of": "docs/track-record.json"}
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any
 
-from harness.errors import CommandError
-from reports.track_record import Attempt, Subject
+from harness.errors import CommandError, UsageError
+from harness.kept import Kept
+from reports.tally import Attempt, Tally
+from reports.track_record import RECORD_FORMAT, Subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carried:
+    """A cell of an earlier table."""
+
+    of: str  # the table's path, as it was said
+    cell: Mapping[str, Any]  # reports.track_record.Line.as_json()
+    subject: Subject
+    tally: Tally
+
+    @classmethod
+    def of_cell(cls, cell: Mapping[str, Any], of: str) -> Carried:
+        """KeyError, TypeError or ValueError for what is none."""
+        return cls(of=of, cell=cell, subject=Subject.of_json(cell), tally=Tally.of_json(cell))
+
+    def as_line(self) -> str:
+        return json.dumps({"carried": self.cell, "of": self.of})
+
+
+def _line(found: Any) -> Attempt | Carried:
+    if isinstance(found, dict) and "carried" in found:
+        return Carried.of_cell(found["carried"], found["of"])
+    return Attempt.of(found)
 
 
 class Tries:
-    """with Tries(path) as tries: tries.of(subject), tries.add(attempt)."""
+    """with Tries(path) as tries: tries.tally(subject), tries.add(attempt)."""
 
     def __init__(self, path: Path) -> None:
+        self._kept: Kept[Attempt | Carried] = Kept(path, _line)
         self._path = path
-        self._file: BinaryIO | None = None
-        self.all: list[Attempt] = []
 
-    def of(self, subject: Subject, *, earlier: bool = False) -> Sequence[Attempt]:
+    @property
+    def all(self) -> list[Attempt]:
+        """Those that were made here."""
+        return [one for one in self._kept.all if isinstance(one, Attempt)]
+
+    @property
+    def carried(self) -> list[Carried]:
+        return [one for one in self._kept.all if isinstance(one, Carried)]
+
+    def add(self, attempt: Attempt) -> None:
+        self._kept.add(attempt)
+
+    def of(self, subject: Subject, *, earlier: bool = False) -> list[Attempt]:
         """Those that still count; with `earlier` also those of sources that have changed since."""
         return [one for one in self.all if one.key == subject.key or (earlier and one.subject == subject.words)]
 
-    def add(self, attempt: Attempt) -> None:
-        assert self._file is not None
-        self._file.write(attempt.as_line().encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self.all.append(attempt)
+    def tally(self, subject: Subject, *, earlier: bool = False) -> Tally:
+        """All that count, those of an earlier table among them if that expected the same."""
+        carried = [
+            one.tally
+            for one in self.carried
+            if (one.subject.key == subject.key or (earlier and one.subject.words == subject.words))
+            and one.subject.expected == subject.expected
+        ]
+        return sum(carried, Tally()) + Tally.of(self.of(subject, earlier=earlier), safe=subject.safe)
+
+    def carry(self, table: Path) -> int:
+        """Count what a table counts: once, however often it is asked for. Returns how many tries it brings.
+
+        CommandError where it cannot be read; UsageError where tries would be counted twice.
+        """
+        cells = _cells_of(table)
+        there = self.carried
+        if not there:
+            self._refuse_twice(table, cells)
+            for cell in cells:
+                self._kept.add(cell)
+        elif {one.of for one in there} != {str(table)}:
+            raise UsageError(f"{self._path} goes on from {there[0].of} already; for another table say --runs DIR")
+        return sum(one.tally.tries for one in self.carried)
+
+    def _refuse_twice(self, table: Path, cells: list[Carried]) -> None:
+        last = {one.subject.words: one.tally.last for one in cells}
+        for attempt in self.all:
+            until = last.get(attempt.subject)
+            if until is not None and attempt.at <= until:
+                raise UsageError(
+                    f"{table} may count tries that {self._path} has, such as that of {attempt.subject} at {attempt.at}: say --runs DIR"
+                )
 
     def __enter__(self) -> Tries:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("a+b")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise CommandError(
-                f"{self._path}: another `krash track-record` writes here; wait for it, or say --runs DIR"
-            ) from None
-        self._read(self._file)
+        self._kept.__enter__()
         return self
-
-    def _read(self, file: BinaryIO) -> None:
-        file.seek(0)
-        content = file.read()
-        whole = content.rfind(b"\n") + 1
-        file.truncate(whole)
-        for number, line in enumerate(content[:whole].decode(errors="replace").splitlines(), start=1):
-            try:
-                self.all.append(Attempt.of_line(line))
-            except (ValueError, TypeError) as error:
-                self._close()
-                raise CommandError(f"{self._path}, line {number}: no try of a race: {error}") from None
-
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        self._kept.__exit__(kind, error, trace)
+
+
+def _cells_of(table: Path) -> list[Carried]:
+    try:
+        found = json.loads(table.read_text(encoding="utf-8"))
+        if found["format"] != RECORD_FORMAT:
+            raise ValueError(f"format {found['format']}; this krash knows {RECORD_FORMAT}")
+        cells = [Carried.of_cell(cell, str(table)) for cell in found["cells"]]
+    except OSError as error:
+        raise CommandError(f"{table}: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise CommandError(f"{table}: no track record: {type(error).__name__}: {error}") from None
+    return [one for one in cells if one.tally.tries]

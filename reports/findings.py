@@ -41,7 +41,7 @@ def _of(name: str, lines: Sequence[Line]) -> Iterator[str]:
         raise ValueError(f"no race of the track record is called {name!r}")
     stories: dict[str, list[Line]] = {}
     for line in mine:
-        if line.attempts:
+        if line.tally.tries:
             stories.setdefault(_story(line), []).append(line)
     for story, told in stories.items():
         shown = [_counted(line) for line in told if not line.safe]
@@ -61,6 +61,7 @@ def _counted(line: Line) -> str:
     subject = line.subject
     version = subject.system.partition(":")[2] or subject.system
     at = f" at {subject.metadata_version}" if subject.metadata_version else ""
-    silent = line.not_reached + line.failed
+    tally = line.tally
+    silent = tally.not_reached + tally.failed
     rest = f" ({silent} of them did not get there)" if silent else ""
-    return f"{version}{at} {line.shown}/{len(line.attempts)}{rest}"
+    return f"{version}{at} {tally.shown}/{tally.tries}{rest}"

@@ -1,8 +1,7 @@
 """The track record of races: from single tries to a table that says how surely each known bug is shown again.
 
     Subject    one cell of the table: a race, a system, parameters, and what was stated beforehand
-    Attempt    one try of it; one JSON line of tries.jsonl
-    Line       a subject with all its tries, counted
+    Line       a subject with all its tries, counted (reports/tally.py)
 
 A cell *must show* something (its expected outcome is an anomaly, or that a partition is unavailable) or *must not* (its
 outcome is "valid"). It came *as stated* when at least 95 % of all tries showed it, or when every try that says anything ended
@@ -17,18 +16,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from statistics import median
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from reports.verdict import Status
+from reports.tally import Tally
 from reports.wording import visible
 
 RECORD_FORMAT: Final = 1
 BAR: Final = 0.95  # of all tries of a cell that must show something
 SAFE: Final = "valid"  # the outcome of nemesis/races/expectation.py
-BROKEN: Final = "crashed"  # a status besides those of reports/verdict.py: the try itself fell over
-_SAID: Final = (Status.JUDGED, Status.NO_DATA)  # statuses that say something about the system
 
 AS_STATED, DIFFERS, NOTHING = "as stated", "differs", "says nothing"
 
@@ -50,6 +46,15 @@ class Subject:
     because: str
     wanted: int  # tries
 
+    @classmethod
+    def of_json(cls, cell: Mapping[str, Any]) -> Subject:
+        """Of a cell of a table. KeyError for what is none."""
+        return cls(**{one.name: cell[one.name] for one in fields(cls)})
+
+    @property
+    def safe(self) -> bool:
+        return self.expected == SAFE
+
     @property
     def words(self) -> str:
         """ "kafka-14139 kill-leader kafka:4.3.1@3.4"."""
@@ -59,103 +64,26 @@ class Subject:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """One try. `subject`: its words, for people who read tries.jsonl; the key is what counts."""
-
-    key: str
-    subject: str
-    at: str  # ISO 8601, UTC
-    commit: str | None
-    machine: str
-    status: str  # of the run (reports/verdict.py), or BROKEN
-    verdict: str
-    reason: str | None
-    anomalies: list[str]
-    acknowledged: int
-    lost: int
-    seconds: float
-    as_expected: bool | None
-    run_dir: str | None
-
-    def as_line(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def of_line(cls, text: str) -> Attempt:
-        """ValueError for what is no attempt."""
-        found = json.loads(text)
-        names = {one.name for one in fields(cls)}
-        if not isinstance(found, dict) or found.keys() != names:
-            raise ValueError(f"expected an object with {', '.join(sorted(names))}")
-        return cls(**found)
-
-    @property
-    def said(self) -> bool:
-        """Does it say anything about the system?"""
-        return self.status in _SAID
-
-
-@dataclass(frozen=True, kw_only=True)
 class Line:
     subject: Subject
-    attempts: Sequence[Attempt] = field(default_factory=list)
+    tally: Tally
 
     @property
     def safe(self) -> bool:
-        return self.subject.expected == SAFE
-
-    @property
-    def shown(self) -> int:
-        """Tries that showed what must be shown; of a safe cell those that did not end valid, although they say something."""
-        return sum(one.as_expected is not self.safe for one in self.attempts if one.as_expected is not None)
-
-    @property
-    def not_reached(self) -> int:
-        return sum(one.status == Status.NOT_REACHED for one in self.attempts)
-
-    @property
-    def failed(self) -> int:
-        """Tries in which krash itself did not get to the end."""
-        return sum(not one.said and one.status != Status.NOT_REACHED for one in self.attempts)
-
-    @property
-    def seconds(self) -> float | None:
-        said = [one.seconds for one in self.attempts if one.said]
-        return median(said) if said else None
-
-    @property
-    def anomalies(self) -> Mapping[str, int]:
-        """Type -> tries that had it."""
-        return Counter(kind for one in self.attempts for kind in dict.fromkeys(one.anomalies))
+        return self.subject.safe
 
     @property
     def standing(self) -> str:
-        tries = len(self.attempts)
         if self.safe:
-            if self.shown:
+            if self.tally.shown:
                 return DIFFERS
-            return AS_STATED if any(one.said for one in self.attempts) else NOTHING
-        if not tries:
+            return AS_STATED if self.tally.said else NOTHING
+        if not self.tally.tries:
             return NOTHING
-        return AS_STATED if self.shown >= BAR * tries else DIFFERS
+        return AS_STATED if self.tally.shown >= BAR * self.tally.tries else DIFFERS
 
     def as_json(self) -> dict[str, Any]:
-        lost = sorted({(one.acknowledged, one.lost) for one in self.attempts if one.said})
-        return {
-            **asdict(self.subject),
-            "tries": len(self.attempts),
-            "shown": self.shown,
-            "not_reached": self.not_reached,
-            "failed": self.failed,
-            "seconds": None if self.seconds is None else round(self.seconds, 1),
-            "anomalies": dict(self.anomalies),
-            "acknowledged_and_lost": [list(pair) for pair in lost],
-            "standing": self.standing,
-            "commits": _several(one.commit for one in self.attempts),
-            "machines": _several(one.machine for one in self.attempts),
-            "first": min((one.at for one in self.attempts), default=None),
-            "last": max((one.at for one in self.attempts), default=None),
-        }
+        return {**asdict(self.subject), **self.tally.as_json(), "standing": self.standing}
 
 
 def record_json(lines: Sequence[Line]) -> str:
@@ -168,9 +96,8 @@ def record_page(lines: Sequence[Line]) -> str:
 
 
 def _head(lines: Sequence[Line]) -> Iterator[str]:
-    attempts = [one for line in lines for one in line.attempts]
+    total = sum((line.tally for line in lines), Tally())
     standings = Counter(line.standing for line in lines)
-    days = sorted({one.at[:10] for one in attempts})
     yield "# Track record"
     yield ""
     yield "<!-- Written by `krash track-record`; changes made by hand are lost. -->"
@@ -178,12 +105,16 @@ def _head(lines: Sequence[Line]) -> Iterator[str]:
     yield "How surely krash shows each known bug again where it is, and finds nothing where it is not."
     yield "What is expected was stated beforehand, in the race's own file (`krash race show RACE`); what came is the checker's verdict."
     yield ""
-    untried = sum(not line.attempts for line in lines)
+    untried = sum(not line.tally.tries for line in lines)
     yield (
         f"- {len(lines)} cells: {standings[AS_STATED]} as stated, {standings[DIFFERS]} differ, "
         f"{standings[NOTHING] - untried} say nothing, {untried} not tried yet (left out below)."
     )
-    yield f"- {len(attempts)} tries" + (f", {_span(days)}" if days else "") + f"; {_machines(attempts)}."
+    yield (
+        f"- {total.tries} tries"
+        + (f", {_span(total)}" if total.tries else "")
+        + f"; {' and '.join(total.machines) or 'no machine yet'}."
+    )
     yield "- *Shown*: tries that showed what is expected, of all tries; where `valid` is expected, tries that did not end so."
     yield "- *Not reached*: a step's condition was not met in time: such a try says nothing. *Failed*: krash itself did not get to the end."
     yield "- *Seconds*: median from the first node to the verdict. *Lost*: acknowledged records that are gone, of all acknowledged ones."
@@ -199,16 +130,19 @@ def _differing(lines: Sequence[Line]) -> Iterator[str]:
     yield ""
     for line in differing:
         wanted = "another end than `valid`" if line.safe else f"`{line.subject.expected}`"
-        others = [f"{kind} × {count}" for kind, count in line.anomalies.items()]  # noqa: RUF001 - a multiplication sign
+        others = [f"{kind} × {count}" for kind, count in line.tally.anomalies.items()]  # noqa: RUF001 - a multiplication sign
         came = f"; anomalies: {', '.join(others)}" if others else ""
-        yield f"- {_cell(line.subject.words)}: {wanted} in {line.shown} of {len(line.attempts)} tries{came}{_silent(line)}"
+        yield f"- {_cell(line.subject.words)}: {wanted} in {line.tally.shown} of {line.tally.tries} tries{came}{_silent(line)}"
     yield ""
 
 
 def _silent(line: Line) -> str:
-    told = [f"{line.not_reached} not reached"] * bool(line.not_reached) + [f"{line.failed} failed"] * bool(line.failed)
-    why = Counter(one.reason for one in line.attempts if not one.said and one.reason)
-    most = f" ({_cell(why.most_common(1)[0][0] or '')[:200]})" if why else ""
+    tally = line.tally
+    told = [f"{tally.not_reached} not reached"] * bool(tally.not_reached) + [f"{tally.failed} failed"] * bool(
+        tally.failed
+    )
+    why = Counter(tally.silent).most_common(1)
+    most = f" ({_cell(why[0][0])[:200]})" if why else ""
     return f"; {', '.join(told)}{most}" if told else ""
 
 
@@ -229,7 +163,7 @@ _COLUMNS = (
 
 
 def _races(lines: Sequence[Line]) -> Iterator[str]:
-    tried = [line for line in lines if line.attempts]
+    tried = [line for line in lines if line.tally.tries]
     for race in dict.fromkeys(line.subject.race for line in tried):
         mine = [line for line in tried if line.subject.race == race]
         about = mine[0].subject
@@ -245,32 +179,33 @@ def _races(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _row(line: Line) -> Iterator[str]:
-    subject, attempts = line.subject, line.attempts
+    subject, tally = line.subject, line.tally
     parameters = [f"{name}={value}" for name, value in subject.settings.items()]
     yield ", ".join(filter(None, [subject.variant, *parameters])) or "-"
     yield subject.system
     yield subject.metadata_version or "default"
     yield subject.expected
-    shown = f"{line.shown}/{len(attempts)}"
+    shown = f"{tally.shown}/{tally.tries}"
     yield f"**{shown}**" if line.standing == DIFFERS else shown
-    yield str(line.not_reached or "-")
-    yield str(line.failed or "-")
-    yield f"{line.seconds:.0f}" if line.seconds is not None else "-"
-    yield (
-        ", ".join(kind if count == len(attempts) else f"{kind} ({count})" for kind, count in line.anomalies.items())
-        or "-"
-    )
-    yield _lost(attempts)
-    yield ", ".join(_several(one.commit for one in attempts)) or "-"
-    yield _span(sorted({one.at[:10] for one in attempts})) or "-"
+    yield str(tally.not_reached or "-")
+    yield str(tally.failed or "-")
+    yield f"{tally.seconds:.0f}" if tally.seconds is not None else "-"
+    yield ", ".join(_times(kind, count, tally.tries) for kind, count in tally.anomalies.items()) or "-"
+    yield _lost(tally)
+    yield ", ".join(tally.commits) or "-"
+    yield _span(tally)
 
 
-def _lost(attempts: Iterable[Attempt]) -> str:
+def _times(kind: str, count: int, tries: int) -> str:
+    return kind if count == tries else f"{kind} ({count})"
+
+
+def _lost(tally: Tally) -> str:
     """ "200/200", or the span where tries differ: "180..200/200"."""
-    said = [one for one in attempts if one.said]
-    if not said:
+    if not tally.acknowledged_and_lost:
         return "-"
-    return f"{_range(one.lost for one in said)}/{_range(one.acknowledged for one in said)}"
+    acknowledged, lost = zip(*tally.acknowledged_and_lost, strict=True)
+    return f"{_range(lost)}/{_range(acknowledged)}"
 
 
 def _range(numbers: Iterable[int]) -> str:
@@ -278,16 +213,10 @@ def _range(numbers: Iterable[int]) -> str:
     return f"{low}..{rest[-1]}" if rest else str(low)
 
 
-def _span(days: Sequence[str]) -> str:
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}" if days else ""
-
-
-def _machines(attempts: Iterable[Attempt]) -> str:
-    return " and ".join(_several(one.machine for one in attempts)) or "no machine yet"
-
-
-def _several(values: Iterable[str | None]) -> list[str]:
-    return list(dict.fromkeys(value for value in values if value))
+def _span(tally: Tally) -> str:
+    """The days of the first try and of the last."""
+    days = list(dict.fromkeys(at[:10] for at in (tally.first, tally.last) if at))
+    return " to ".join(days) or "-"
 
 
 def _cell(text: str) -> str:

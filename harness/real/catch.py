@@ -30,7 +30,8 @@ from harness.fingerprint import hash_of, sources
 from harness.history.errors import HistoryError
 from harness.history.rundir import VERDICT_JSON, read_run_info, update_run_info
 from harness.judge_process import JudgeProcess
-from harness.protection_table import FILE, chosen, first_witness, keep, kept, kept_table, stated, write_table
+from harness.kept import Kept
+from harness.protection_table import FILE, chosen, first_witness, kept_table, stated, write_table
 from harness.publish import publish
 from harness.race_order import settle, spec_of
 from harness.real.counterpart import PROTECTIONS_OFF, Counterpart, NotRun, Played, Run
@@ -108,17 +109,18 @@ def catch_really(flags: Flags, runner: Runner | None = None) -> int:
     console = Console(highlight=False)
     asked = chosen(flags.only, COUNTERPARTS)
     every = [Wanted(counterpart=one, off=off) for one in asked for off in (True, False) if not _is_left_out(one)]
-    flags.runs.mkdir(parents=True, exist_ok=True)
-    tries = kept(flags.runs / FILE, RealTry)
-    missing = [one for one in every if one.missing(_of(one, tries))]
-    left_out = sum(map(_is_left_out, asked))
-    console.print(f" plan      {len(every)} runs, {len(missing)} to do; {left_out} protections have none, and say why")
-    try:
-        asyncio.run(_all(missing, tries, runner or RunRunner(console, flags.runs), flags, console))
-    except (KeyboardInterrupt, Interrupted):
-        return INTERRUPTED
-    finally:
-        _write(flags, asked, tries, console)
+    with Kept(flags.runs / FILE, RealTry.of) as tries:
+        missing = [one for one in every if one.missing(_of(one, tries.all))]
+        left_out = sum(map(_is_left_out, asked))
+        console.print(
+            f" plan      {len(every)} runs, {len(missing)} to do; {left_out} protections have none, and say why"
+        )
+        try:
+            asyncio.run(_all(missing, tries, runner or RunRunner(console, flags.runs), console))
+        except (KeyboardInterrupt, Interrupted):
+            return INTERRUPTED
+        finally:
+            _write(flags, asked, tries.all, console)
     return VALID
 
 
@@ -130,16 +132,15 @@ def _of(wanted: Wanted, tries: Sequence[RealTry]) -> list[RealTry]:
     return [one for one in tries if one.key == wanted.key]
 
 
-async def _all(wanted: Sequence[Wanted], tries: list[RealTry], runner: Runner, flags: Flags, console: Console) -> None:
+async def _all(wanted: Sequence[Wanted], tries: Kept[RealTry], runner: Runner, console: Console) -> None:
     """Round by round, so that the first try of everything comes before the second of anything."""
     try:
         for _ in range(TRIES):
-            missing = [one for one in wanted if one.missing(_of(one, tries))]
+            missing = [one for one in wanted if one.missing(_of(one, tries.all))]
             for begin in range(0, len(missing), TOGETHER):
                 batch = missing[begin : begin + TOGETHER]
                 for one, found in zip(batch, await runner.run(batch), strict=True):
-                    keep(flags.runs / FILE, found)
-                    tries.append(found)
+                    tries.add(found)
                     console.print(_told(one, found), soft_wrap=True)
     finally:
         await runner.close()

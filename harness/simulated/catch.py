@@ -25,7 +25,8 @@ from rich.console import Console
 
 from harness.exits import INTERRUPTED, VALID
 from harness.fingerprint import hash_of, sources
-from harness.protection_table import FILE, chosen, first_witness, keep, kept, kept_table, stated, write_table
+from harness.kept import Kept
+from harness.protection_table import FILE, chosen, first_witness, kept_table, stated, write_table
 from harness.simulated.cluster import NotReady
 from harness.simulated.defect import Defect
 from harness.simulated.defects import DEFECTS, HEALTHY
@@ -86,21 +87,20 @@ def catch(flags: Flags) -> int:
     console = Console(highlight=False)
     defects = chosen(flags.only, DEFECTS)
     wanted = list(_wanted(defects, flags))
-    flags.runs.mkdir(parents=True, exist_ok=True)
-    found = {one.key: one for one in kept(flags.runs / FILE, Try)}
-    missing = [one for one in wanted if one.key not in found]
-    console.print(f" plan      {len(wanted)} runs, {len(wanted) - len(missing)} kept, {len(missing)} to do")
     interrupted = False
-    try:
-        for begin in range(0, len(missing), TOGETHER):
-            batch = missing[begin : begin + TOGETHER]
-            for one in _judged(batch, flags.runs, console):
-                keep(flags.runs / FILE, one)
-                found[one.key] = one
-            console.print(f" runs      {begin + len(batch)} of {len(missing)} judged")
-    except KeyboardInterrupt:
-        interrupted = True
-    _write(flags, defects, wanted, found, console)
+    with Kept(flags.runs / FILE, Try.of) as tries:
+        known = {one.key for one in tries.all}
+        missing = [one for one in wanted if one.key not in known]
+        console.print(f" plan      {len(wanted)} runs, {len(wanted) - len(missing)} kept, {len(missing)} to do")
+        try:
+            for begin in range(0, len(missing), TOGETHER):
+                batch = missing[begin : begin + TOGETHER]
+                for one in _judged(batch, flags.runs, console):
+                    tries.add(one)
+                console.print(f" runs      {begin + len(batch)} of {len(missing)} judged")
+        except KeyboardInterrupt:
+            interrupted = True
+        _write(flags, defects, wanted, {one.key: one for one in tries.all}, console)
     return INTERRUPTED if interrupted else VALID
 
 

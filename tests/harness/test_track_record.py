@@ -285,7 +285,7 @@ def test_a_torn_line_is_cut_off_and_a_wrong_one_is_named(flags: Flags) -> None:
     track_record(replace(flags, times=2, systems=("kafka:3.4.1",)), Pretender(told))
     assert len(kept.read_text().splitlines()) == 4
     kept.write_text(whole + '{"key": 1}\n')
-    with pytest.raises(CommandError, match=r"tries\.jsonl, line 3: no try of a race"):
+    with pytest.raises(CommandError, match=r"tries\.jsonl, line 3: no try that this krash knows"):
         track_record(flags, Pretender(told))
 
 
@@ -293,7 +293,7 @@ def test_two_do_not_write_at_once(flags: Flags) -> None:
     flags.runs.mkdir()
     with (flags.runs / "tries.jsonl").open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(CommandError, match="another `krash track-record` writes here"):
+        with pytest.raises(CommandError, match="another krash writes here"):
             track_record(flags, Pretender(told))
 
 
@@ -309,3 +309,68 @@ def test_each_race_names_a_sample_where_it_comes_and_one_where_it_does_not(name:
     race = find_race(name)
     outcomes = [line.outcome for cell in samples(race) if (line := stated(race, cell)) is not None]
     assert [outcome == "valid" for outcome in outcomes] == [False, True]
+
+
+def test_a_fresh_machine_goes_on_from_what_a_table_counts(
+    flags: Flags, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missed = {"status": "not-reached", "verdict": "unknown", "reason": "b1 is down", "as_expected": None, "lost": 0}
+    answers = iter([{}, {}, {}, {}, missed, {}, {}, {}])
+    track_record(replace(flags, times=2), Pretender(lambda order: told(order, **next(answers))))
+    table = tmp_path / "checkout.json"
+    table.write_text((flags.out / "track-record.json").read_text())
+    elsewhere = replace(flags, runs=tmp_path / "elsewhere", carry=table, check=False)
+
+    runner = Pretender(lambda order: told(order, seconds=24.0))
+    track_record(elsewhere, runner)
+    assert len(runner.asked) == 4, "the third of each"
+    assert f"carried 8 tries that {table} counts" in " ".join(capsys.readouterr().out.split())
+    cell = document(flags)["rough kafka:3.4.1@None"]
+    assert (cell["tries"], cell["shown"], cell["not_reached"], cell["seconds"]) == (3, 2, 1, 18.0)
+    assert (cell["anomalies"], cell["silent"]) == ({"lost-write": 3}, {"b1 is down": 1})
+
+    again = Pretender(told)
+    track_record(elsewhere, again)
+    assert (again.asked, document(flags)["rough kafka:3.4.1@None"]) == ([], cell), "counted once"
+    other = tmp_path / "other.json"
+    other.write_text(table.read_text())
+    with pytest.raises(UsageError, match=r"goes on from .*checkout\.json already"):
+        track_record(replace(elsewhere, carry=other), again)
+
+
+def test_tries_that_a_table_may_count_already_are_not_counted_twice(flags: Flags) -> None:
+    track_record(replace(flags, times=1), Pretender(told))
+    with pytest.raises(UsageError, match=r"may count tries that .*tries\.jsonl has, such as that of toy rough"):
+        track_record(replace(flags, carry=flags.out / "track-record.json"), Pretender(told))
+    assert len((flags.runs / "tries.jsonl").read_text().splitlines()) == 4
+
+
+def test_what_a_table_expected_otherwise_does_not_count(flags: Flags, tmp_path: Path) -> None:
+    track_record(replace(flags, times=1), Pretender(told))
+    table = tmp_path / "checkout.json"
+    written = json.loads((flags.out / "track-record.json").read_text())
+    for cell in written["cells"]:
+        if cell["race"] == "toy" and cell["expected"] == "valid":
+            cell["expected"] = "phantom"
+    table.write_text(json.dumps(written))
+    runner = Pretender(told)
+    track_record(replace(flags, times=1, runs=tmp_path / "elsewhere", carry=table), runner)
+    assert runner.asked == ["rough kafka:4.3.1", "rough kafka:4.3.1@3.4", "calm kafka:3.4.1"], "all that are safe"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "no track record: JSONDecodeError"),
+        ('{"format": 2, "cells": []}', "format 2; this krash knows 1"),
+        ('{"format": 1, "cells": [{"key": "k"}]}', "no track record: KeyError"),
+        ("[]", "no track record"),
+    ],
+)
+def test_a_table_that_is_none_is_named(flags: Flags, tmp_path: Path, text: str, said: str) -> None:
+    table = tmp_path / "checkout.json"
+    table.write_text(text)
+    with pytest.raises(CommandError, match=rf"checkout\.json: .*{said}"):
+        track_record(replace(flags, carry=table), Pretender(told))
+    with pytest.raises(CommandError, match=r"gone\.json: No such file"):
+        track_record(replace(flags, carry=tmp_path / "gone.json"), Pretender(told))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reports.findings import with_tries
-from reports.track_record import Attempt, Line, Subject
+from reports.tally import Attempt, Tally
+from reports.track_record import Line, Subject
 
 PAGE = """# Findings
 
@@ -39,7 +40,7 @@ def line(
         because="",
         wanted=5,
     )
-    return Line(subject=subject, attempts=[attempt(one) for one in outcomes])
+    return Line(subject=subject, tally=Tally.of([attempt(one) for one in outcomes], safe=expected == "valid"))
 
 
 def attempt(as_expected: bool | None) -> Attempt:
