@@ -12,6 +12,10 @@ The last answer becomes the partition's `bounds` row: `read_to >= log_end` says 
 `read_to` short of `log_end`, or no offsets at all when nobody answered). One that the cluster says does not exist, for
 `GONE_AFTER_S` seconds on end, gets UNKNOWN_TOPIC_OR_PARTITION.
 
+What a client cannot make sense of (a batch whose checksum is wrong) it never gets past. After `STUCK_TRIES` times in a row at
+one offset the reader steps over that offset, as a user would have to (`seek`), with a new process; and so on, one by one, so that
+nothing readable is left out. The polls that failed are in the history; what was acknowledged there was not read back.
+
 `log_end` is the high watermark. With `isolation: read_committed` a consumer may read only up to the last stable offset,
 which stands still while a transaction is open: it is asked for too (`stable_end`), and the reader waits `stable_wait_ms`
 for it to reach the high watermark. What stays behind it then could not be read by anybody.
@@ -19,8 +23,10 @@ for it to reach the high watermark. What stays behind it then could not be read 
 
 from __future__ import annotations
 
+import logging
 import queue
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -34,10 +40,13 @@ from workloads.settings import ClientSettings
 from workloads.worker import Actor, Counts, run_actors
 from workloads.workload import ClientContext
 
+LOG = logging.getLogger(__name__)
 ASK_S = 2.0  # one ListOffsets
 LAST_ASK_S = 0.3  # after the deadline: every partition is asked for once at least
 AGAIN_S = 0.2  # before asking again
 GONE_AFTER_S = 5.0
+STUCK_TRIES = 3  # of one offset that gives nothing but what no client can read
+_UNREADABLE = {KafkaError._BAD_MSG, KafkaError._NOT_IMPLEMENTED}  # librdkafka's, of a checksum and of a batch's version
 GONE = "UNKNOWN_TOPIC_OR_PARTITION"
 _GONE_CODES = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -73,6 +82,8 @@ class _Span:
     read_to: int | None = None
     error: str | None = None
     blocked_since: float | None = None
+    stuck: int = 0  # reads in a row from `read_to` that met something unreadable at once
+    stepped_over: int = 0  # offsets
 
     @property
     def readable_to(self) -> int | None:
@@ -135,6 +146,10 @@ class Drainer:
                 self._stop.wait(AGAIN_S)
             else:
                 self._read(consumer, span)
+                if span.stuck >= STUCK_TRIES:
+                    self._step_over(span)
+        if span.stepped_over:
+            LOG.warning("%s-%d: %d offsets cannot be read", span.topic, span.partition, span.stepped_over)
         if not span.error and not span.read_whole:
             span.error = "_TIMED_OUT"
         self._recorder.bounds(
@@ -211,6 +226,7 @@ class Drainer:
         op = self._invoke(OpKind.ASSIGN, span)
         consumer.assign([TopicPartition(span.topic, span.partition, span.read_to)])
         self._recorder.complete(op, Outcome.OK)
+        began = span.read_to
         errors: list[KafkaError] = []
         while span.read_to < readable_to and not errors and not self._out_of_time():
             op = self._invoke(OpKind.POLL, span)
@@ -218,7 +234,7 @@ class Drainer:
                 messages = consumer.consume(self._settings.poll_records, self._settings.poll_timeout_ms / 1000)
             except KafkaException as failure:
                 messages, errors = [], [failure.args[0]]
-            good, bad = sorted_out([message for message in messages if _is_about(message, span)])
+            good, bad = sorted_out(_until_unreadable([message for message in messages if _is_about(message, span)]))
             ends = [message.offset() or 0 for error, message in bad if error.code() == KafkaError._PARTITION_EOF]
             errors += [error for error, _ in bad if error.code() != KafkaError._PARTITION_EOF]
             self._recorder.complete(
@@ -230,8 +246,17 @@ class Drainer:
             self.counts.read += len(good)
             span.read_to = max([span.read_to, *ends, *(cast(int, message.offset()) + 1 for message in good[-1:])])
         consumer.unassign()
-        if errors:
+        unreadable = bool(errors) and all(error.code() in _UNREADABLE for error in errors)
+        span.stuck = span.stuck + 1 if unreadable and span.read_to == began else 0
+        if errors and not (unreadable and span.stepped_over):
             self._stop.wait(AGAIN_S)
+
+    def _step_over(self, span: _Span) -> None:
+        assert span.read_to is not None
+        span.read_to += 1
+        span.stepped_over += 1
+        span.stuck = 0
+        self._process = self._recorder.new_process()
 
     def _invoke(self, kind: OpKind, span: _Span) -> int:
         return self._recorder.invoke(
@@ -261,6 +286,15 @@ def is_missing(consumer: Consumer, topic: str, partition: int, timeout_s: float)
     if answer is None or answer.error is not None:
         return answer is None or answer.error.code() in _GONE_CODES
     return partition not in answer.partitions
+
+
+def _until_unreadable(messages: Sequence[Message]) -> Sequence[Message]:
+    """Without what comes behind something unreadable: whoever reads it has passed that over, and would never try it again."""
+    for number, message in enumerate(messages, start=1):
+        error = message.error()
+        if error is not None and error.code() in _UNREADABLE:
+            return messages[:number]
+    return messages
 
 
 def _is_about(message: Message, span: _Span) -> bool:

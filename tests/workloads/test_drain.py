@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
+from collections import Counter
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -121,13 +122,17 @@ def test_a_topic_that_stays_unknown_is_gone(mock, monkeypatch):
 
 
 class Scripted:
-    """A consumer of one partition whose ListOffsets answers are given; it has the records `log` and reads 10 a poll."""
+    """A consumer of one partition whose ListOffsets answers are given; it has the records `log` and reads 10 a poll.
 
-    def __init__(self, answers: list[tuple[int, int]], log: list[str]) -> None:
-        self.answers, self.log, self.position = answers, log, 0
+    At a batch that is torn (any offset of a range) it gives an error, and then what is behind it, as librdkafka does with a response that
+    has more; `torn` says for each range how many times that happens.
+    """
+
+    def __init__(self, answers: list[tuple[int, int]], log: list[str], torn: dict[range, int] | None = None) -> None:
+        self.answers, self.log, self.position, self.torn = answers, log, 0, torn or {}
 
     def get_watermark_offsets(self, *_, **__):
-        return self.answers.pop(0)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     def assign(self, positions):
         self.position = positions[0].offset
@@ -135,7 +140,15 @@ class Scripted:
     def unassign(self): ...
 
     def consume(self, *_):
+        live = [offsets for offsets, left in self.torn.items() if left]
+        until = min((one.start for one in live if one.start > self.position), default=len(self.log))
+        for offsets in live:
+            if self.position in offsets:
+                self.torn[offsets] -= 1
+                self.position = offsets.stop
+                return [Torn(offsets.start, ""), *self.consume()]
         taken = [Stored(offset, value) for offset, value in enumerate(self.log)][self.position : self.position + 10]
+        taken = [one for one in taken if one.offset() < until]
         self.position += len(taken)
         return taken
 
@@ -165,12 +178,19 @@ class Stored:
         return (1, 1234)
 
 
-def drain_scripted(answers: list[tuple[int, int]]) -> tuple[MemoryRecorder, BoundsRow]:
+class Torn(Stored):
+    def error(self):
+        return KafkaError(KafkaError._BAD_MSG)
+
+
+def drain_scripted(
+    answers: list[tuple[int, int]], torn: dict[range, int] | None = None
+) -> tuple[MemoryRecorder, BoundsRow]:
     recorder = MemoryRecorder()
     drainer = Drainer(
         context("nowhere", recorder, topics={"log": 1}), Settings(), 0, queue.SimpleQueue(), time.monotonic() + 30
     )
-    drainer._drain(Scripted(answers, [f"log/0/0/{n}" for n in range(30)]), _Span("log", 0))
+    drainer._drain(Scripted(answers, [f"log/0/0/{n}" for n in range(30)], torn), _Span("log", 0))
     (span,) = recorder.spans
     return recorder, span
 
@@ -246,3 +266,26 @@ def test_the_last_stable_offset_is_asked_for_when_it_matters(mock):
     )
     assert (plain.stable_end, plain.read_to) == (None, 20)
     assert (committed.stable_end, committed.log_end, committed.read_to) == (20, 20, 20)
+
+
+ALWAYS = 1_000
+
+
+@pytest.mark.parametrize("torn", [range(13, 17), range(0, 4), range(25, 30)])
+def test_what_no_client_can_read_is_stepped_over_and_nothing_else(torn, monkeypatch):
+    monkeypatch.setattr(drain, "AGAIN_S", 0.001)
+    recorder, span = drain_scripted([(0, 30)], {torn: ALWAYS})
+    assert (span.log_end, span.read_to, span.error) == (30, 30, None)
+    assert {offset for _, _, offset in recorder.read(Phase.FINAL)} == set(range(30)) - set(torn)
+    failed = [op for op in recorder.of(OpKind.POLL) if op.outcome is Outcome.FAIL]
+    assert {op.error for op in failed} == {"_BAD_MSG"}
+    tries = Counter(op.process for op in failed)
+    assert len(tries) == len(torn), "whoever seeks is another process: it has not skipped anything by itself"
+    assert min(tries.values()) >= drain.STUCK_TRIES
+
+
+def test_what_is_unreadable_for_a_moment_is_read(monkeypatch):
+    monkeypatch.setattr(drain, "AGAIN_S", 0.001)
+    recorder, span = drain_scripted([(0, 30)], {range(5, 9): drain.STUCK_TRIES - 1, range(12, 20): 1})
+    assert (span.read_to, span.error) == (30, None)
+    assert {offset for _, _, offset in recorder.read(Phase.FINAL)} == set(range(30))
