@@ -25,6 +25,18 @@ KILLED_COORDINATORS: Final = [
 KILLED_CLIENTS: Final = [
     {"at": f"{second}s", "fault": "kill", "target": "random client", "for": "1s"} for second in (5, 11, 17)
 ]
+LATE_SYNCS: Final = {  # in another order than they were sent: the leader's, which brings the assignment, behind others'
+    "at": "4s",
+    "fault": "delay-rpc",
+    "target": "all clients",
+    "apis": ["SyncGroup"],
+    "delay": "500ms",
+    "jitter": "400ms",
+    "for": "20s",
+}
+FIRST_MEMBERS_KILLED: Final = [  # their ids sort first: all others are assigned something else then
+    {"at": f"{second}s", "fault": "kill", "target": "w1", "for": "5s"} for second in (7, 17)
+]
 
 
 def groups(*steps: dict[str, Any], **workload: object) -> dict[str, Any]:
@@ -93,8 +105,8 @@ GROUP_COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
         protection=Protection.SYNC_WAITS_FOR_ASSIGNMENT,
         anomaly="two-owners",
         shown=Run(
-            words="spec: a group whose members come and go every few seconds",
-            settings=groups(members=3, stay_ms=[2000, 5000]),
+            words="spec: a group of which a third is killed now and then, and whose SyncGroup requests come late and in any order",
+            settings={**groups(LATE_SYNCS, *FIRST_MEMBERS_KILLED, members=3, stay_ms=None), "wire_clients": True},
         ),
     ),
     Counterpart(
