@@ -225,9 +225,9 @@ def _line(row: Row) -> str:
         visible(row.without),
         visible(row.faults),
         f"`{row.anomaly}`",
-        f"{row.off.found}/{row.off.runs}",
+        _share(row.off),
         _seconds(row.off.first_s),
-        f"{row.on.found}/{row.on.runs}",
+        _share(row.on),
         ", ".join(row.off.also) or "-",
     )
 
@@ -240,13 +240,17 @@ def _real_line(row: Row) -> str:
         f"`{row.protection}`",
         visible(real.how),
         f"`{real.anomaly}`",
-        f"{real.off.found}/{real.off.runs}",
+        _share(real.off),
         _seconds(real.off.first_s),
-        f"{real.on.found}/{real.on.runs}",
+        _share(real.on),
         _seconds(real.seconds),
         ", ".join(real.off.also) or "-",
         real.at or "-",
     )
+
+
+def _share(tally: Tally) -> str:
+    return f"{tally.found}/{tally.runs}" if tally.runs else "not tried"
 
 
 def _seconds(value: float | None) -> str:

@@ -150,6 +150,7 @@ def test_the_table_says_why_something_is_not_run_and_keeps_what_others_have_writ
         "| `stable-offset` | spec: transactions, a third of which are aborted | `aborted-read` | 1/1 | 2 s | 0/1 | 40 s |"
         in page
     )
+    assert "| not tried | - | not tried |" in page, "of the 38 that nobody has asked for yet"
     assert "2026-11-20" in page
 
 
