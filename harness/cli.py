@@ -15,7 +15,7 @@ import typer
 
 from harness.options import Backend, Json, Out, RunDirectory, Seed, Set, SpecFile, System, words
 from harness.protection_commands import protections_app
-from harness.race_commands import race_app
+from harness.race_commands import race_app, track_record
 
 EXIT_ERROR = 3
 EXIT_USAGE = 64
@@ -310,58 +310,7 @@ def kafka_fetch(versions: Annotated[list[str], typer.Argument(metavar="VERSION..
     raise typer.Exit(fetch_versions(versions))
 
 
-@app.command("track-record")
-def track_record(
-    times: Annotated[
-        int | None,
-        typer.Option(min=0, max=1000, help="Tries of each cell; default: as its race says. 0 only writes the tables."),
-    ] = None,
-    only: Annotated[list[str] | None, typer.Option(metavar="RACE[/VARIANT],...", help="Only these races.")] = None,
-    systems: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN,...", help="Only these systems, e.g. 'kafka:3.4.1,kafka:4.*'.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where track-record.md and track-record.json go.")] = Path("docs"),
-    runs: Annotated[
-        Path, typer.Option(help="Where tries are kept (tries.jsonl), and runs that are worth a look.")
-    ] = Path("runs/track-record"),
-    earlier: Annotated[
-        bool, typer.Option("--earlier", help="Count tries of sources that have changed since as well.")
-    ] = False,
-    carry: Annotated[
-        Path | None,
-        typer.Option(
-            "--continue",
-            metavar="FILE",
-            help="Go on from a track-record.json of another machine: its tries count, beside those of --runs.",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Exit code 1 when a cell differs from what was stated, 2 when one says nothing."),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Run every race where it must come and where it must not, and write the table of what came. Goes on where it was stopped.
-
-    Example: `krash track-record --only kafka-14139 --times 20`
-
-    In a fresh checkout, on top of what its table counts: `krash track-record --continue docs/track-record.json --earlier --times 20`
-    """
-    from harness.track_record import Flags
-    from harness.track_record import track_record as record
-
-    flags = Flags(
-        times=times,
-        only=words(only),
-        systems=words(systems),
-        out=out,
-        runs=runs,
-        earlier=earlier,
-        carry=carry,
-        check=check,
-        as_json=as_json,
-    )
-    raise typer.Exit(record(flags))
+app.command("track-record")(track_record)
 
 
 @spec_app.command("schema")
