@@ -149,14 +149,19 @@ class TransactionCoordinator:
         return {one: ErrorCode.none if one in added else ErrorCode.invalid_txn_state for one in partitions}
 
     def end(self, ticket: Ticket, producer: Producer, *, commit: bool, now: int) -> list[Effect]:
-        """EndTxn: answered when the outcome is in the log; the markers follow."""
+        """EndTxn: answered when the outcome is in the log; the markers follow.
+
+        A retry is answered when the log has it once more. Kafka answers that from memory, and until KIP-890 has a new epoch for every
+        transaction, a coordinator that does not know yet that it has been replaced takes an EndTxn for one of the transaction before:
+        it tells a client that a transaction is committed of which it has never heard, and which its successor will abort.
+        """
         known, error = self._find(producer)
         if known is not None and error is ErrorCode.none:
             error = known.end_error(commit=commit)
         if known is None or error is not ErrorCode.none:
             return [Answer(ticket, error)]
-        if known.transaction.state is not TransactionState.ONGOING:
-            return [Answer(ticket, ErrorCode.none)]  # a retry: it is ended so already
+        if known.transaction.state is not TransactionState.ONGOING:  # a retry: it is ended so already
+            return self._write(known, known.transaction, ticket=ticket)
         return self._decide(known, state.prepared(known.transaction, commit=commit, now=now), now, ticket=ticket)
 
     # Administration

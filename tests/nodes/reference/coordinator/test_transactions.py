@@ -86,6 +86,19 @@ def test_ending_again_is_answered_alike(commit: bool) -> None:
     assert stage.end(producer, commit=not commit) is ErrorCode.invalid_txn_state
 
 
+def test_a_coordinator_that_has_been_replaced_does_not_take_a_commit_for_the_one_before() -> None:
+    """Its successor has heard of the next transaction, and it has not: only the log can tell it."""
+    stage = TransactionStage()
+    producer = stage.producer()
+    stage.add(producer, P0)
+    assert stage.end(producer, commit=True) is ErrorCode.none
+    stage.writes_at_once = False
+    ticket = stage.ending(producer)
+    assert ticket not in stage.answers
+    stage.write(ErrorCode.not_leader_or_follower)
+    assert stage.answers[ticket] is ErrorCode.not_coordinator
+
+
 def test_partitions_that_are_added_already_need_no_record() -> None:
     stage = TransactionStage()
     producer = stage.producer()
