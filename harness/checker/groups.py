@@ -12,7 +12,7 @@ record. What was handed out is coverage.py's.
 A commit counts from when it succeeded; one in a transaction when that was committed, and not at all if it was aborted. To
 act as an owner is to be given the partition, or to commit it with success: what a member merely believes, after it was
 paused, is no violation. A static member that comes back takes its own place in the generation that there is (KIP-345): both
-incarnations act in it, and only what the first does after the second was given the partition is a violation. With the
+incarnations act in it, and only if they do so in turns, each with success, is it a violation. With the
 protocol of KIP-848 generations are epochs of members, and only the last line is asked.
 
 Sources: KAFKA-5600 and KAFKA-9835 (offsets of groups that go back), KIP-345, KIP-447 and KIP-848 (fencing by generation
@@ -194,6 +194,7 @@ def _most_by(commits: Sequence[Said]) -> Callable[[int], Said | None]:
 
 def owners(place: Place, one: Partition) -> Iterator[tuple[str, list[Position]]]:
     yield from _in_one_generation(place, one)
+    yield from _in_turns(place, one)
     yield from _after_another(place, one)
 
 
@@ -212,8 +213,50 @@ def _in_one_generation(place: Place, one: Partition) -> Iterator[tuple[str, list
             )
 
 
+def _in_turns(place: Place, one: Partition) -> Iterator[tuple[str, list[Position]]]:
+    """Incarnations of a static member in one generation.
+
+    Which of them replaced the other, and when, nobody tells: a member acts on an assignment long after the coordinator gave it. But
+    whoever was replaced is fenced for good, so that one that acted, another that committed then, and the first that commits after
+    that cannot all have had success.
+    """
+    incarnations: dict[tuple[int, str], list[Position]] = defaultdict(list)
+    for row in one.rows:
+        if _acts(row) and row["protocol"] != GroupProtocol.CONSUMER and row["generation"] is not None:
+            incarnations[row["generation"], instance(row["member"])].append(row)
+    for rows in incarnations.values():
+        if len({row["member"] for row in rows}) > 1:
+            yield from _turns(place, rows)
+
+
+def _turns(place: Place, rows: Sequence[Position]) -> Iterator[tuple[str, list[Position]]]:
+    commits = sorted((row for row in rows if row["kind"] == OpKind.COMMIT_OFFSETS), key=_ended)
+    first: dict[str, Position] = {}  # member -> the act of its that was over first
+    over: dict[str, Position] = {}  # member -> of its commits that are over, the one that was asked for last
+    told: set[str] = set()
+    following = 0
+    for row in rows:
+        while following < len(commits) and _ended(commits[following]) < row["invoked_ns"]:
+            done = commits[following]
+            over[done["member"]] = max(over.get(done["member"], done), done, key=lambda one: one["invoked_ns"])
+            following += 1
+        member, mine = row["member"], first.get(row["member"])
+        if row["kind"] == OpKind.COMMIT_OFFSETS and mine is not None and member not in told:
+            others = [other for other in over.values() if other["member"] != member]
+            between = next((other for other in others if other["invoked_ns"] > _ended(mine)), None)
+            if between is not None:
+                told.add(member)
+                yield (
+                    f"{row['client']} committed {place.log} for group {place.group} with success, after {between['client']} had, "
+                    "the other incarnation of one static member; one of them had been replaced by then.",
+                    [row, between, mine],
+                )
+        if mine is None or _ended(row) < _ended(mine):
+            first[member] = row
+
+
 def _after_another(place: Place, one: Partition) -> Iterator[tuple[str, list[Position]]]:
-    """Commits with success of members that were given the partition before another was; not told again if in one generation."""
+    """Commits with success of members that were given the partition before another was; those of one generation are told above."""
     given: dict[str, Position] = {}  # member -> its last assignment
     told: set[str] = set()
     rows = [row for row in one.rows if _acts(row)]
@@ -233,7 +276,6 @@ def _after_another(place: Place, one: Partition) -> Iterator[tuple[str, list[Pos
         if _is_stale(later, row):
             continue
         one_generation = row["generation"] == later["generation"] and row["protocol"] != GroupProtocol.CONSUMER
-        one_generation = one_generation and instance(row["member"]) != instance(later["member"])
         if mine["completed_ns"] is not None and mine["completed_ns"] < later["invoked_ns"] and not one_generation:
             told.add(row["member"])
             yield (

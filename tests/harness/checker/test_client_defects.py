@@ -287,10 +287,21 @@ def a_static_member_takes_its_own_place(run: str) -> Story:
     return incarnations(run)
 
 
+@fine
+def a_static_member_that_was_replaced_hears_of_its_assignment_too_late(run: str) -> Story:
+    story = incarnations(run)
+    first, second = (next(row.member for row in story.positions if row.client == name) for name in ("w1.m0", "w1.m1"))
+    story.position("assign", 20, at=(445, 446), member=first)
+    story.position("commit-offsets", 20, at=(450, 451), client="w1.m1", process=301, generation=1, member=second)
+    return story
+
+
 @defect(two_owners=1)
 def a_static_member_goes_on_after_it_was_replaced(run: str) -> Story:
     story = incarnations(run)
-    story.position("commit-offsets", 20, at=(450, 451), member="i0-00112233-4455-6677-8899-aabbccddeeff")
+    first, second = (next(row.member for row in story.positions if row.client == name) for name in ("w1.m0", "w1.m1"))
+    story.position("commit-offsets", 20, at=(445, 446), client="w1.m1", process=301, generation=1, member=second)
+    story.position("commit-offsets", 20, at=(450, 451), member=first)
     return story
 
 
