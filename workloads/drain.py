@@ -214,8 +214,7 @@ class Drainer:
         if span.log_start is None or span.readable_to is None:
             return
         if span.read_to is None or span.read_to > span.readable_to or span.read_to < span.log_start:
-            self._process = self._recorder.new_process()
-            span.read_to = span.log_start
+            self._begin_at(span, span.log_start)
 
     def _read(self, consumer: Consumer, span: _Span) -> None:
         """Poll from `read_to` to the end of what can be read. Stops early when the time is up, or at an error, for the next `_ask` to see
@@ -253,10 +252,14 @@ class Drainer:
 
     def _step_over(self, span: _Span) -> None:
         assert span.read_to is not None
-        span.read_to += 1
+        self._begin_at(span, span.read_to + 1)
         span.stepped_over += 1
-        span.stuck = 0
+
+    def _begin_at(self, span: _Span, offset: int) -> None:
+        """Where a new process reads on: it has met nothing there yet."""
         self._process = self._recorder.new_process()
+        span.read_to = offset
+        span.stuck = 0
 
     def _invoke(self, kind: OpKind, span: _Span) -> int:
         return self._recorder.invoke(

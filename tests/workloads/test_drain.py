@@ -132,7 +132,7 @@ class Scripted:
         self.answers, self.log, self.position, self.torn = answers, log, 0, torn or {}
 
     def get_watermark_offsets(self, *_, **__):
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return self.answers.pop(0)
 
     def assign(self, positions):
         self.position = positions[0].offset
@@ -269,12 +269,13 @@ def test_the_last_stable_offset_is_asked_for_when_it_matters(mock):
 
 
 ALWAYS = 1_000
+ASKED = 100  # more often than anybody needs
 
 
 @pytest.mark.parametrize("torn", [range(13, 17), range(0, 4), range(25, 30)])
 def test_what_no_client_can_read_is_stepped_over_and_nothing_else(torn, monkeypatch):
     monkeypatch.setattr(drain, "AGAIN_S", 0.001)
-    recorder, span = drain_scripted([(0, 30)], {torn: ALWAYS})
+    recorder, span = drain_scripted([(0, 30)] * ASKED, {torn: ALWAYS})
     assert (span.log_end, span.read_to, span.error) == (30, 30, None)
     assert {offset for _, _, offset in recorder.read(Phase.FINAL)} == set(range(30)) - set(torn)
     failed = [op for op in recorder.of(OpKind.POLL) if op.outcome is Outcome.FAIL]
@@ -286,6 +287,14 @@ def test_what_no_client_can_read_is_stepped_over_and_nothing_else(torn, monkeypa
 
 def test_what_is_unreadable_for_a_moment_is_read(monkeypatch):
     monkeypatch.setattr(drain, "AGAIN_S", 0.001)
-    recorder, span = drain_scripted([(0, 30)], {range(5, 9): drain.STUCK_TRIES - 1, range(12, 20): 1})
+    recorder, span = drain_scripted([(0, 30)] * ASKED, {range(5, 9): drain.STUCK_TRIES - 1, range(12, 20): 1})
     assert (span.read_to, span.error) == (30, None)
     assert {offset for _, _, offset in recorder.read(Phase.FINAL)} == set(range(30))
+
+
+def test_what_was_unreadable_elsewhere_does_not_count_against_the_place_that_is_read_next(monkeypatch):
+    monkeypatch.setattr(drain, "AGAIN_S", 0.001)
+    asked = [(0, 30)] * drain.STUCK_TRIES + [(25, 30)] * ASKED
+    recorder, span = drain_scripted(asked, {range(20, 22): ALWAYS, range(25, 26): 1})
+    assert (span.log_start, span.read_to, span.error) == (25, 30, None)
+    assert {offset for _, _, offset in recorder.read(Phase.FINAL)} == {*range(20), *range(25, 30)}
