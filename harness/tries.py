@@ -66,14 +66,14 @@ class Tries:
 
     def of(self, subject: Subject, *, earlier: bool = False) -> list[Attempt]:
         """Those that still count; with `earlier` also those of sources that have changed since."""
-        return [one for one in self.all if one.key == subject.key or (earlier and one.subject == subject.words)]
+        return [one for one in self.all if _counts(subject, one.key, one.subject, earlier=earlier)]
 
     def tally(self, subject: Subject, *, earlier: bool = False) -> Tally:
         """All that count, those of an earlier table among them if that expected the same."""
         carried = [
             one.tally
             for one in self.carried
-            if (one.subject.key == subject.key or (earlier and one.subject.words == subject.words))
+            if _counts(subject, one.subject.key, one.subject.words, earlier=earlier)
             and one.subject.expected == subject.expected
         ]
         return sum(carried, Tally()) + Tally.of(self.of(subject, earlier=earlier), safe=subject.safe)
@@ -110,6 +110,11 @@ class Tries:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._kept.__exit__(kind, error, trace)
+
+
+def _counts(subject: Subject, key: str, words: str, *, earlier: bool) -> bool:
+    """Does what was tried under this key, or with `earlier` under these words, count for the subject?"""
+    return key == subject.key or (earlier and words == subject.words)
 
 
 def _cells_of(table: Path) -> list[Carried]:

@@ -42,11 +42,6 @@ class Try:
     simulated_s: float
     note: str | None = None  # nodes that ended with an error; why there is no verdict
 
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Try:
-        """What as_line() made of it. TypeError for what is none."""
-        return cls(**found)
-
     def as_line(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
@@ -67,11 +62,6 @@ class RealTry:
     seconds: float
     note: str | None = None  # what was not reached, or fell over
     run_dir: str | None = None
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> RealTry:
-        """What as_line() made of it. TypeError for what is none."""
-        return cls(**found)
 
     def as_line(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

@@ -61,9 +61,7 @@ class Attempt:
 @dataclass(frozen=True, kw_only=True)
 class Tally:
     tries: int = 0
-    shown: int = (
-        0  # tries that showed what must be shown; of a safe cell those that said something and did not end valid
-    )
+    shown: int = 0  # that showed what must be shown; of a safe cell: that said something and did not end valid
     not_reached: int = 0
     failed: int = 0  # krash itself did not get to the end
     seconds: float | None = None  # median of those that say something

@@ -42,6 +42,7 @@ from workloads.group import GroupProtocol
 from workloads.op import OpKind, Outcome
 
 Position = Mapping[str, Any]  # a POSITIONS row
+Acted = dict[int, dict[str, list[Position]]]  # generation -> instance -> what only an owner can do, as it was asked for
 _UNIQUE = re.compile(r"-[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _NOTHING = -1  # offset of a group that has committed nothing
 
@@ -193,19 +194,24 @@ def _most_by(commits: Sequence[Said]) -> Callable[[int], Said | None]:
 
 
 def owners(place: Place, one: Partition) -> Iterator[tuple[str, list[Position]]]:
-    yield from _in_one_generation(place, one)
-    yield from _in_turns(place, one)
+    acted = _by_generation(one)
+    yield from _in_one_generation(place, acted)
+    yield from _in_turns(place, acted)
     yield from _after_another(place, one)
 
 
-def _in_one_generation(place: Place, one: Partition) -> Iterator[tuple[str, list[Position]]]:
-    acted: dict[int, dict[str, Position]] = defaultdict(dict)
+def _by_generation(one: Partition) -> Acted:
+    acted: Acted = defaultdict(lambda: defaultdict(list))
     for row in one.rows:
         if _acts(row) and row["protocol"] != GroupProtocol.CONSUMER and row["generation"] is not None:
-            acted[row["generation"]].setdefault(instance(row["member"]), row)
+            acted[row["generation"]][instance(row["member"])].append(row)
+    return acted
+
+
+def _in_one_generation(place: Place, acted: Acted) -> Iterator[tuple[str, list[Position]]]:
     for generation, members in sorted(acted.items()):
         if len(members) > 1:
-            first, second, *_ = members.values()
+            (first, *_), (second, *_), *_ = members.values()
             yield (
                 f"In generation {generation} of group {place.group}, {first['client']} {_did(first)} {place.log}, and "
                 f"{second['client']} {_did(second)} it too.",
@@ -213,20 +219,17 @@ def _in_one_generation(place: Place, one: Partition) -> Iterator[tuple[str, list
             )
 
 
-def _in_turns(place: Place, one: Partition) -> Iterator[tuple[str, list[Position]]]:
+def _in_turns(place: Place, acted: Acted) -> Iterator[tuple[str, list[Position]]]:
     """Incarnations of a static member in one generation.
 
     Which of them replaced the other, and when, nobody tells: a member acts on an assignment long after the coordinator gave it. But
     whoever was replaced is fenced for good, so that one that acted, another that committed then, and the first that commits after
     that cannot all have had success.
     """
-    incarnations: dict[tuple[int, str], list[Position]] = defaultdict(list)
-    for row in one.rows:
-        if _acts(row) and row["protocol"] != GroupProtocol.CONSUMER and row["generation"] is not None:
-            incarnations[row["generation"], instance(row["member"])].append(row)
-    for rows in incarnations.values():
-        if len({row["member"] for row in rows}) > 1:
-            yield from _turns(place, rows)
+    for members in acted.values():
+        for rows in members.values():
+            if len({row["member"] for row in rows}) > 1:
+                yield from _turns(place, rows)
 
 
 def _turns(place: Place, rows: Sequence[Position]) -> Iterator[tuple[str, list[Position]]]:

@@ -109,7 +109,7 @@ def catch_really(flags: Flags, runner: Runner | None = None) -> int:
     console = Console(highlight=False)
     asked = chosen(flags.only, COUNTERPARTS)
     every = [Wanted(counterpart=one, off=off) for one in asked for off in (True, False) if not _is_left_out(one)]
-    with Kept(flags.runs / FILE, RealTry.of) as tries:
+    with Kept(flags.runs / FILE, lambda found: RealTry(**found)) as tries:
         missing = [one for one in every if one.missing(_of(one, tries.all))]
         left_out = sum(map(_is_left_out, asked))
         console.print(

@@ -88,7 +88,7 @@ def catch(flags: Flags) -> int:
     defects = chosen(flags.only, DEFECTS)
     wanted = list(_wanted(defects, flags))
     interrupted = False
-    with Kept(flags.runs / FILE, Try.of) as tries:
+    with Kept(flags.runs / FILE, lambda found: Try(**found)) as tries:
         known = {one.key for one in tries.all}
         missing = [one for one in wanted if one.key not in known]
         console.print(f" plan      {len(wanted)} runs, {len(wanted) - len(missing)} kept, {len(missing)} to do")
