@@ -37,6 +37,7 @@ from harness.checker.check import Need
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
 from harness.checker.run_tables import RunTables
 from harness.checker.scan import scanned, small_table
+from harness.checker.session import lasts
 from harness.history.reading import History as Stored
 
 RANGE_BITS = 16
@@ -86,7 +87,7 @@ class History(RunTables):
         )
         self.range_bits = RANGE_BITS
         self.bundles = max(self.partitions, rows // ROWS_PER_BUNDLE)
-        _tune(spark, self.partitions, small=rows < SMALL_ROWS)
+        _tune(spark, self.partitions, interpreted=rows < SMALL_ROWS and not lasts(spark))
         self.ops = ops
         super().__init__(
             runs,
@@ -181,14 +182,13 @@ class History(RunTables):
             F.expr(f"min(if({READ} and phase = 'final', process, null))").alias("first_final"),
             F.expr(f"max(if({READ} and phase = 'final', process, null))").alias("last_final"),
             F.max("offset").alias("max_offset"),
-            F.expr(f"min({LOG})").alias("log"),
             F.min("invoked_ns").alias("started_ns"),
             F.expr("max(if(kind = 'send' and phase = 'main', invoked_ns, null))").alias("last_send_ns"),
             F.expr(f"count_if({READ} and transaction is not null)").alias("transactional_reads"),
             F.expr("min(if(kind = 'poll', leader_epoch, null))").alias("first_epoch"),
             F.expr("max(if(kind = 'poll', leader_epoch, null))").alias("last_epoch"),
         )
-        rows = (row.asDict() for row in counts.collect())
+        rows = (row.asDict() for row in counts.withColumn("log", F.expr(LOG)).collect())
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
 
     @cached_property
@@ -387,8 +387,9 @@ def opened(spark: SparkSession, stored: Sequence[Stored], rows: int | None = Non
         history.close()
 
 
-def _tune(spark: SparkSession, partitions: int, *, small: bool) -> None:
-    """A small history is over before generated code has been compiled: interpret its plans (a third of the time)."""
+def _tune(spark: SparkSession, partitions: int, *, interpreted: bool) -> None:
+    """A small history is over before generated code has been compiled: interpret its plans (a third of the time), unless
+    the session has compiled the same ones before."""
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    spark.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not interpreted).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if interpreted else "FALLBACK")

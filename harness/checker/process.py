@@ -68,7 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
     settings = settings_from(options.spark_conf)
     cluster = Cluster(master=options.master or "local[*]", settings=settings) if options.master or settings else None
     try:
-        with spark_session(rows=options.rows, heap=options.heap, cores=options.cores, cluster=cluster) as spark:
+        with spark_session(
+            rows=options.rows, heap=options.heap, cores=options.cores, cluster=cluster, lasting=not options.cold
+        ) as spark:
             signal.signal(
                 signal.SIGINT, signal.SIG_IGN
             )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input

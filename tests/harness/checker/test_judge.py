@@ -15,6 +15,7 @@ import pytest
 
 from harness.checker import history as tables
 from harness.checker.conclude import Judged
+from harness.checker.session import lasts
 from harness.history.finished import write_finished
 from harness.history.reading import open_run
 from reports.verdict import ANOMALIES
@@ -132,13 +133,15 @@ def test_one_run_twice_is_refused(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_verdict_does_not_depend_on_whether_plans_are_compiled(
-    judged: Callable[..., dict[str, Judged]], monkeypatch: pytest.MonkeyPatch
+def test_a_session_that_lasts_compiles_its_plans_and_comes_to_the_same_verdict(
+    spark: Any, judged: Callable[..., dict[str, Judged]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "a_record_is_missing_from_the_final_read"
-    enabled = {"enabled": ["lost-write", "nonlinearizable-log"]}
     story = DEFECTS[name][0](name)
-    story.checks = enabled
+    story.checks = {"enabled": ["lost-write", "nonlinearizable-log"]}
+    assert not lasts(spark)
     first = judged(story)
-    monkeypatch.setattr(tables, "SMALL_ROWS", 1)
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == "false"
+    monkeypatch.setattr(tables, "lasts", lambda spark: True)
     assert told(judged(story)[name]) == told(first[name])
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == "true"
