@@ -79,7 +79,7 @@ def _train(made: Path, run_dir: Path) -> None:
     from harness.checker.session import spark_session
     from harness.history.reading import open_run
 
-    stored = [open_run(save_sample(run_dir))]
+    stored = [open_run(save_sample(run_dir, lost=True))]
     with spark_session(archive=made) as spark:
         for rows in (0, SMALL_ROWS):
             with opened(spark, stored, rows=rows) as history:

@@ -14,9 +14,10 @@ a path or a URI; `"out": "/DIRECTORY"` beside them sends verdicts there. The pro
 with its parent: a watch on the parent's pid works from whatever thread the parent started it (PR_SET_PDEATHSIG fires when
 that thread ends). Only these lines go to standard output.
 
-Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait. It costs the
-workload some seconds of processor time at low priority, and saves them after the drain; `--cold` is for whoever has
-something to judge at once.
+Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait; then one with a lost
+write, for what explains anomalies. It costs the workload some seconds of processor time at low priority, and saves them
+after the drain. A request that comes meanwhile has to wait for no more than the history that is being judged; `--cold` is
+for whoever has something to judge at once.
 """
 
 from __future__ import annotations
@@ -74,9 +75,11 @@ def main(arguments: list[str] | None = None) -> int:
             signal.signal(
                 signal.SIGINT, signal.SIG_IGN
             )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input
-            if not options.cold:
-                _warm_up(spark)
+            if not options.cold and not _asked():
+                _warm_up(spark, lost=False)
             _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
+            if not options.cold and not _asked():
+                _warm_up(spark, lost=True)
             for line in sys.stdin:
                 if line.strip():
                     for answer in answers(spark, line):
@@ -222,12 +225,17 @@ def _compile_kernels() -> None:
 _compiling = threading.Thread(target=_compile_kernels, daemon=True)
 
 
-def _warm_up(spark: SparkSession) -> None:
+def _asked() -> bool:
+    """Is there a request, or the end of our input? Right until the first one is read."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def _warm_up(spark: SparkSession, *, lost: bool) -> None:
     from harness.checker.judge import judge
     from harness.checker.sample import save_sample
     from harness.checker.session import scratch
 
-    judge(spark, [open_run(save_sample(scratch(spark) / "sample"))])
+    judge(spark, [open_run(save_sample(scratch(spark) / ("lossy" if lost else "clean"), lost=lost))])
 
 
 def _doing(text: str) -> None:

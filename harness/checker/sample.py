@@ -1,4 +1,4 @@
-"""A tiny history with one lost write, to warm a session up: what a first judgement loads, this loads."""
+"""A tiny history, to warm a session up: what a first judgement loads, this loads; with a lost write also what explains one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.history.tables import TABLES
 from workloads.op import Bounds, Op, OpKind, Outcome, Phase, Record
 
 _RUN = "sample"
-_KEPT = (0, 2)  # of the offsets 0..2
 
 
-def save_sample(run_dir: Path) -> Path:
-    """Write it as a run directory."""
+def save_sample(run_dir: Path, *, lost: bool) -> Path:
+    """Write it as a run directory. Of the offsets 0..2 all are read in the end; `lost`: but the second."""
+    kept = (0, 2) if lost else (0, 1, 2)
     sends = [_record(offset, OpKind.SEND, Phase.MAIN, offset) for offset in range(3)]
-    reads = [_record(3, OpKind.POLL, Phase.FINAL, offset) for offset in _KEPT]
+    reads = [_record(3, OpKind.POLL, Phase.FINAL, offset, position) for position, offset in enumerate(kept)]
     rows: dict[str, list[Any]] = {
         "ops": [_op(record) for record in (*sends, reads[0])],
         "records": [*sends, *reads],
@@ -51,7 +51,7 @@ def save_sample(run_dir: Path) -> Path:
     return run_dir
 
 
-def _record(op: int, kind: OpKind, phase: Phase, offset: int) -> Record:
+def _record(op: int, kind: OpKind, phase: Phase, offset: int, position: int = 0) -> Record:
     return Record(
         run=_RUN,
         op=op,
@@ -59,7 +59,7 @@ def _record(op: int, kind: OpKind, phase: Phase, offset: int) -> Record:
         process=1 if kind == OpKind.SEND else 2,
         kind=kind,
         phase=phase,
-        position=_KEPT.index(offset) if kind == OpKind.POLL else 0,
+        position=position,
         sequence=op if kind == OpKind.SEND else None,
         topic="log",
         partition=0,

@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,6 +39,7 @@ ARCHIVE_S = 600
 _JVM = "-XX:+UseSerialGC -XX:-UsePerfData -Xss4m -Djava.net.preferIPv4Stack=true"
 _FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
 _LASTING = "spark.krash.lasting"
+_DAEMON = "harness.checker.workers"
 _LOG4J_FILE = "log4j2.properties"
 _LOG4J = """\
 rootLogger.level = error
@@ -89,6 +91,8 @@ def spark_session(
             if on_a_cluster(spark):
                 spark.sparkContext.addPyFile(str(pack(home)))
                 meet_executors(spark)
+            else:
+                threading.Thread(target=_wake_workers, args=(spark,), daemon=True).start()
             yield spark
         finally:
             _stop(spark, EXIT_S if archive is None else ARCHIVE_S)
@@ -98,6 +102,14 @@ def spark_session(
         _live.clear()
         os.close(held)
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _wake_workers(spark: SparkSession) -> None:
+    """Beside the first plans: workers import for as long as these take."""
+    from harness.checker.workers import wake
+
+    with suppress(Exception):  # a session that ends, or one whose first judgement will say what is wrong
+        wake(spark)
 
 
 def scratch(spark: SparkSession) -> Path:
@@ -188,7 +200,7 @@ def _configuration(
             large
         ).lower(),  # a third of what the ledger costs, for a third of its size
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
-        **({"spark.executorEnv.PYTHONPATH": _own_path()} if where.is_local else {}),
+        **({"spark.executorEnv.PYTHONPATH": _own_path(), "spark.python.daemon.module": _DAEMON} if where.is_local else {}),
         **where.configuration(heap),
     }
 

@@ -77,6 +77,20 @@ def test_it_judges_what_it_is_told_and_leaves_nothing(place: dict[str, Any], tmp
         assert judge.stdout.read() == ""
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(WAIT_S + 60)
+def test_who_asks_before_it_is_warm_is_answered(place: dict[str, Any], tmp_path: Path) -> None:
+    runs = [clean(name).save(tmp_path / name) for name in ("first", "second")]
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **place) as judge:
+        ready, first = ask(judge, {"runs": [str(runs[0])]}, 2)
+        assert (ready["ready"], first["verdict"]) == (True, "valid")
+        (second,) = ask(judge, {"runs": [str(runs[1])]}, 1)
+        assert second["verdict"] == "valid"
+        assert judge.stdin is not None
+        judge.stdin.close()
+        assert judge.wait(WAIT_S) == 0
+
+
 _PARENT = "import subprocess, sys; judge = subprocess.Popen(sys.argv[1:]); print(judge.pid, flush=True); judge.wait()"
 
 

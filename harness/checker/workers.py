@@ -1,0 +1,42 @@
+"""The daemon from which Spark forks its Python workers, with all that they need loaded: one import for all of them.
+
+    spark.python.daemon.module = harness.checker.workers
+
+Spark's own daemon has each of them import Arrow, NumPy and pyspark, and pyspark from an archive of sources that nobody keeps
+compiled. Only on this machine: executors elsewhere get krash's sources with their first task.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]  # pyspark as it was installed instead
+
+import pandas  # noqa: F401, ICN001 - for the workers, likewise all that is not used here
+import pyarrow as pa
+import pyspark.sql.pandas.serializers
+import pyspark.worker  # noqa: F401 - for the workers
+from pyspark.daemon import manager
+
+import harness.checker.linearizability.pieces  # noqa: F401 - for the workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def awake(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What it is given."""
+    yield from batches
+
+
+def wake(spark: SparkSession) -> None:
+    """Start the daemon and as many workers as run at once."""
+    count = spark.sparkContext.defaultParallelism
+    spark.range(0, count, numPartitions=count).mapInArrow(awake, "id long").count()
+
+
+if __name__ == "__main__":
+    manager()
