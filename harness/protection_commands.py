@@ -43,7 +43,9 @@ def catch_table(
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME,...", help="Only these protections; without --real it prints, and writes no table."),
+        typer.Option(
+            metavar="NAME,...", help="Only these protections; rows of the table are replaced by those of as many runs."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where protections.md and protections.json go.")] = Path("docs"),
     runs: Annotated[

@@ -68,7 +68,7 @@ class RealTry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
+class Share:
     """Of runs without a protection: in how many the anomaly came, and what else. Of runs with it: in how many anything came."""
 
     runs: int = 0
@@ -77,7 +77,7 @@ class Tally:
     also: tuple[str, ...] = ()
 
     @classmethod
-    def without(cls, tries: Sequence[Try | RealTry], anomaly: str) -> Tally:
+    def without(cls, tries: Sequence[Try | RealTry], anomaly: str) -> Share:
         seconds = [one.first_s for one in tries if one.first_s is not None]
         return cls(
             runs=len(tries),
@@ -87,11 +87,11 @@ class Tally:
         )
 
     @classmethod
-    def having(cls, tries: Sequence[Try | RealTry]) -> Tally:
+    def having(cls, tries: Sequence[Try | RealTry]) -> Share:
         return cls(runs=len(tries), found=sum(one.verdict != "valid" for one in tries))
 
     @classmethod
-    def of_json(cls, document: Mapping[str, Any]) -> Tally:
+    def of_json(cls, document: Mapping[str, Any]) -> Share:
         return cls(**{**document, "also": tuple(document["also"])})
 
 
@@ -102,8 +102,8 @@ class Real:
     how: str = ""  # what is run, in words
     anomaly: str = ""
     because: str | None = None
-    off: Tally = field(default_factory=Tally)
-    on: Tally = field(default_factory=Tally)  # runs that say nothing (not reached) are left out of both
+    off: Share = field(default_factory=Share)
+    on: Share = field(default_factory=Share)  # runs that say nothing (not reached) are left out of both
     seconds: float | None = None  # of a run, the median
     at: str | None = None  # day of the last try
 
@@ -113,7 +113,7 @@ class Real:
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any]) -> Real:
-        return cls(**{**document, "off": Tally.of_json(document["off"]), "on": Tally.of_json(document["on"])})
+        return cls(**{**document, "off": Share.of_json(document["off"]), "on": Share.of_json(document["on"])})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +123,8 @@ class Row:
     without: str
     anomaly: str
     faults: str
-    off: Tally = field(default_factory=Tally)
-    on: Tally = field(default_factory=Tally)
+    off: Share = field(default_factory=Share)
+    on: Share = field(default_factory=Share)
     real: Real = field(default_factory=Real)
 
     @property
@@ -133,7 +133,7 @@ class Row:
 
     def with_tries(self, tries: Sequence[Try]) -> Row:
         off, on = [one for one in tries if one.off], [one for one in tries if not one.off]
-        return replace(self, off=Tally.without(off, self.anomaly), on=Tally.having(on))
+        return replace(self, off=Share.without(off, self.anomaly), on=Share.having(on))
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -145,7 +145,7 @@ class Table:
 
     date: str = ""
     rows: Sequence[Row] = ()
-    healthy: Tally = field(default_factory=Tally)
+    healthy: Share = field(default_factory=Share)
 
     def of(self, protection: str) -> Row | None:
         return next((row for row in self.rows if row.protection == protection), None)
@@ -167,9 +167,9 @@ class Table:
             raise ValueError(f"format {document['format']}, not {FORMAT}")
         rows = []
         for row in document["rows"]:
-            told = {"off": Tally.of_json(row["off"]), "on": Tally.of_json(row["on"]), "real": Real.of_json(row["real"])}
+            told = {"off": Share.of_json(row["off"]), "on": Share.of_json(row["on"]), "real": Real.of_json(row["real"])}
             rows.append(Row(**{**row, **told}))
-        return cls(date=document["date"], rows=rows, healthy=Tally(**document["healthy"]))
+        return cls(date=document["date"], rows=rows, healthy=Share(**document["healthy"]))
 
     def page(self) -> str:
         """`docs/protections.md`."""
@@ -239,8 +239,8 @@ def _real_line(row: Row) -> str:
     )
 
 
-def _share(tally: Tally) -> str:
-    return f"{tally.found}/{tally.runs}" if tally.runs else "not tried"
+def _share(share: Share) -> str:
+    return f"{share.found}/{share.runs}" if share.runs else "not tried"
 
 
 def _seconds(value: float | None) -> str:

@@ -200,7 +200,11 @@ def _configuration(
             large
         ).lower(),  # a third of what the ledger costs, for a third of its size
         "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
-        **({"spark.executorEnv.PYTHONPATH": _own_path(), "spark.python.daemon.module": _DAEMON} if where.is_local else {}),
+        **(
+            {"spark.executorEnv.PYTHONPATH": _own_path(), "spark.python.daemon.module": _DAEMON}
+            if where.is_local
+            else {}
+        ),
         **where.configuration(heap),
     }
 

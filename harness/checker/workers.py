@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if __name__ == "__main__":
     sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]  # pyspark as it was installed instead
 
-import pandas  # noqa: F401, ICN001 - for the workers, likewise all that is not used here
+import pandas  # noqa: F401 - for the workers, likewise all that is not used here
 import pyarrow as pa
 import pyspark.sql.pandas.serializers
 import pyspark.worker  # noqa: F401 - for the workers

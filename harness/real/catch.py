@@ -39,7 +39,7 @@ from harness.real.counterparts import COUNTERPARTS
 from harness.run import Prepared, judged, perform, prepare
 from harness.spec_file import load_spec
 from harness.track_record import commit
-from reports.protections import Real, RealTry, Row, Table, Tally
+from reports.protections import Real, RealTry, Row, Share, Table
 from reports.verdict import Severity, Status, Validity, Verdict
 
 TRIES: Final = 3
@@ -294,8 +294,8 @@ def _real(counterpart: Counterpart, tries: Sequence[RealTry], row: Row) -> Real:
         return row.real if same else fresh
     return replace(
         fresh,
-        off=Tally.without([one for one in off if says(one)], counterpart.anomaly),
-        on=Tally.having([one for one in on if says(one)]),
+        off=Share.without([one for one in off if says(one)], counterpart.anomaly),
+        on=Share.having([one for one in on if says(one)]),
         seconds=median(one.seconds for one in said),
         at=max(one.at for one in said)[:10],
     )

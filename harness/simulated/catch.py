@@ -34,7 +34,7 @@ from harness.simulated.run import Plan, simulate
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protections
 from reports.protections import HEALTHY as HEALTHY_NAME
-from reports.protections import Table, Tally, Try
+from reports.protections import Row, Share, Table, Try
 from reports.verdict import Severity
 
 TOGETHER: Final = 60  # runs that are judged in one Spark job
@@ -183,17 +183,30 @@ def _write(
 ) -> None:
     mine = [found[one.key] for one in wanted if one.key in found]
     old, asked = kept_table(flags.out), {defect.protection.value for defect in defects}
-    rows = [row.with_tries([one for one in mine if one.subject == row.protection]) for row in stated(old)]
+    before = stated(old)
+    made = [row.with_tries([one for one in mine if one.subject == row.protection]) for row in before]
+    rows, healthy = made, Share.having([one for one in mine if one.subject == HEALTHY_NAME])
     if flags.only:
-        for row in rows:
+        for row in made:
             if row.protection in asked:
-                off, on, also = row.off, row.on, f"; also {', '.join(row.off.also)}" if row.off.also else ""
-                console.print(
-                    f" {row.protection}: {row.anomaly} in {off.found} of {off.runs} without it, {on.found} of {on.runs} with it{also}",
-                    soft_wrap=True,
-                )
-        return
-    healthy = Tally.having([one for one in mine if one.subject == HEALTHY_NAME])
+                _say_row(row, console)
+        rows = [new if _replaces(new, known) else known for new, known in zip(made, before, strict=True)]
+        healthy = old.healthy
+        if not old.rows or rows == before:
+            return
     write_table(flags.out, Table(date=datetime.now(UTC).date().isoformat(), rows=rows, healthy=healthy))
     met = sum(row.meets_bar for row in rows)
     console.print(f" caught    {met} of {len(rows)}; written {flags.out / 'protections.md'}", soft_wrap=True)
+
+
+def _replaces(row: Row, known: Row) -> bool:
+    """A quick look at a few seeds does not take the place of many."""
+    return row.off.runs > 0 and min(row.off.runs, row.on.runs) >= known.off.runs
+
+
+def _say_row(row: Row, console: Console) -> None:
+    off, on, also = row.off, row.on, f"; also {', '.join(row.off.also)}" if row.off.also else ""
+    console.print(
+        f" {row.protection}: {row.anomaly} in {off.found} of {off.runs} without it, {on.found} of {on.runs} with it{also}",
+        soft_wrap=True,
+    )

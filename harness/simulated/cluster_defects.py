@@ -32,6 +32,7 @@ from harness.simulated.quorum_scripts import (
 from harness.simulated.registration_scripts import the_other_one_dies, two_with_one_id
 from harness.simulated.run import Plan
 from harness.simulated.scripts import (
+    dies_before_it_answers,
     half_a_batch,
     leader_is_cut_from_controllers,
     leads_with_an_old_high_watermark,
@@ -59,6 +60,11 @@ def three(script: Script, topic: Topic = ONE, *, session: int = 1500 * MILLISECO
 
 
 CLUSTER_DEFECTS: Final = (
+    Defect(
+        protection=Protection.SEQUENCES_AFTER_FAILOVER,
+        anomaly="duplicate",
+        plan=three(dies_before_it_answers),
+    ),
     Defect(
         protection=Protection.TRUNCATE_BY_EPOCH,
         anomaly="lost-write",

@@ -38,7 +38,6 @@ ANYTHING: Final = Mix(
 )
 KILLS: Final = Mix(weights={"kill": 3, "pause": 1}, every=1200 * MILLISECOND, longest=2500 * MILLISECOND)
 LAG_AND_KILLS: Final = Mix(weights={"slow": 3, "kill": 4}, every=600 * MILLISECOND, longest=2 * SECOND)
-LOST_ANSWERS: Final = Mix(weights={"loss": 4, "kill": 3}, every=600 * MILLISECOND, longest=1500 * MILLISECOND)
 TWO_KILLS: Final = Mix(
     weights={"kill": 1}, together=3, every=600 * MILLISECOND, shortest=1500 * MILLISECOND, longest=4 * SECOND
 )

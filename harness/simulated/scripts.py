@@ -6,6 +6,8 @@ is in stage.py.
 
 from __future__ import annotations
 
+from kio.schema.produce.v9.response import ProduceResponse
+
 from harness.simulated.stage import Stage
 from nodes.reference.environment import MILLISECOND, SECOND
 
@@ -25,6 +27,25 @@ async def _truncated_and_elected(on: Stage) -> None:
     await on.soon(200 * MILLISECOND, 600 * MILLISECOND)
     on.start(first)
     on.start(second)
+
+
+async def dies_before_it_answers(on: Stage) -> None:
+    """KIP-98: again and again the leader dies before its answers have left; the others have those records, and they are sent again."""
+    while True:
+        await _dies_before_it_answers(on)
+
+
+async def _dies_before_it_answers(on: Stage) -> None:
+    await on.until(on.whole)
+    await on.soon(300 * MILLISECOND, SECOND)
+    leader = on.leader() or ""
+    answers = on.hold(leader, lambda message: isinstance(message, ProduceResponse))
+    await on.until(lambda: bool(answers.caught))
+    on.kill(leader)
+    answers.drop()
+    await on.until(lambda: on.leader() not in (leader, None))
+    await on.soon(SECOND, 2 * SECOND)
+    on.start(leader)
 
 
 async def leads_with_an_old_high_watermark(on: Stage) -> None:

@@ -20,7 +20,7 @@ from harness.real.counterpart import RACES, Counterpart, NotRun, Played, Run
 from harness.real.counterparts import COUNTERPARTS
 from harness.spec_file import load_spec
 from nodes.reference.protections import Protection
-from reports.protections import Real, RealTry, Row, Table, Tally
+from reports.protections import Real, RealTry, Row, Share, Table
 
 KNOWN = {one.protection: one for one in COUNTERPARTS}
 SHOWN, LEFT_OUT = KNOWN[Protection.STABLE_OFFSET], KNOWN[Protection.FSYNC_ON_VOTE]
@@ -102,7 +102,7 @@ def test_a_command_that_is_run_again_makes_only_what_is_missing(tmp_path: Path) 
     assert again.asked == []
     real = real_of(tmp_path, Protection.STABLE_OFFSET)
     assert real.shown
-    assert (real.off, real.on.runs, real.on.found) == (Tally(runs=1, found=1, first_s=2.5), 1, 0)
+    assert (real.off, real.on.runs, real.on.found) == (Share(runs=1, found=1, first_s=2.5), 1, 0)
 
 
 def test_what_says_nothing_is_tried_again_and_does_not_count(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_the_table_says_why_something_is_not_run_and_keeps_what_others_have_writ
         without="w",
         anomaly="aborted-read",
         faults="kill",
-        off=Tally(runs=10, found=10),
-        on=Tally(runs=10),
+        off=Share(runs=10, found=10),
+        on=Share(runs=10),
     )
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "protections.json").write_text(Table(date="2026-11-20", rows=[simulated]).as_json())

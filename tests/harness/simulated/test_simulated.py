@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.history.reading import open_run
+from harness.protection_table import kept_table, write_table
 from harness.simulated.cluster import Shape, SimulatedCluster, Topic
 from harness.simulated.defect import SAFE_TOPIC, Defect, log
 from harness.simulated.defects import DEFECTS
@@ -22,6 +23,7 @@ from harness.simulated.isr_scripts import stale_alter_partition
 from harness.simulated.run import Plan, simulate
 from nodes.reference.environment import SECOND
 from nodes.reference.protections import Protection
+from reports.protections import Row, Share, Table
 from tests.harness.krash import krash
 
 BY_NAME = {one.protection.value: one for one in DEFECTS}
@@ -145,4 +147,14 @@ def test_the_catch_table_says_what_came(tmp_path: Path) -> None:
     assert "append-before-acknowledge: lost-write in 1 of 1 without it, 0 of 1 with it" in " ".join(ran.stdout.split())
     again = krash("protections", "catch", *only, cwd=tmp_path)
     assert "2 kept, 0 to do" in again.stdout
+    assert not (tmp_path / "docs").exists()
     assert krash("protections", "catch", "--only", "nothing-such", cwd=tmp_path).code == 64
+    row = Row(protection="append-before-acknowledge", source="", without="", anomaly="lost-write", faults="")
+    for runs, found_then in ((2, 0), (1, 1)):  # a quick look does not take the place of more
+        known = replace(row, off=Share(runs=runs), on=Share(runs=runs))
+        write_table(tmp_path / "docs", Table(rows=[known], healthy=Share(runs=50)))
+        assert krash("protections", "catch", *only, cwd=tmp_path).code == 0
+        table = kept_table(tmp_path / "docs")
+        found = table.of(row.protection)
+        assert found is not None
+        assert (found.off.runs, found.off.found, table.healthy.runs) == (runs, found_then, 50)
