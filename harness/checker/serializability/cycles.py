@@ -6,7 +6,7 @@
 
 What a cycle may consist of, from weak to strong:
 
-    G0                  WW
+    G0                  WW, of transactions that are known to have been committed
     G1c                 WW, WR
     G-single-item       WW, WR, ORDER, and one RW; or some ORDER and no RW
     G-nonadjacent-item  WW, WR, ORDER, RW, no two RW in a row
@@ -16,6 +16,9 @@ and each of them with orders of processes, or of processes and real time, in it:
 strongly connected components of its edges. A component that has a cycle of a weaker cell in it is told there and not
 here; in one that has none, every cycle is this cell's. So each contradiction is told once, as the weakest thing it is,
 and a consistency model that forbids a cell forbids all weaker ones.
+
+A transaction of unknown outcome is in the graph because somebody read what it wrote. So it was committed, or that read
+contradicts read-committed (G1a): a cycle of WW with one in it says as much as G1c, and nothing about read-uncommitted.
 
 G-nonadjacent-item needs more: walks in which an RW follows what is not one are the walks of a graph in which each node
 is there twice, reached by an RW or not (Cerone and Gotsman, 2016: snapshot isolation is that there is no such cycle).
@@ -66,13 +69,13 @@ class Cycles:
     steps: list[Step] = field(default_factory=list)  # the shortest found
 
 
-def cycles(graph: Graph) -> list[Cycles]:
-    """By type, the weakest first."""
-    return _Search(graph).run()
+def cycles(graph: Graph, committed: Bools | None = None) -> list[Cycles]:
+    """By type, the weakest first. `committed`: of each transaction whether that is known; None: of all."""
+    return _Search(graph, committed).run()
 
 
 class _Search:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, committed: Bools | None) -> None:
         """Only what lies on some cycle at all is kept, which of a sound history is nothing."""
         offsets, order = successors(graph.source, graph.nodes)
         component = components(offsets, graph.target[order])
@@ -87,6 +90,10 @@ class _Search:
         self._target = renumbered[len(self._edges) :].astype(np.int32)
         self._kind = graph.kind[inside]
         self._barrier = self._original >= graph.transactions
+        known = np.ones(graph.nodes, bool)  # barriers, too
+        if committed is not None:
+            known[: graph.transactions] = committed
+        self._known = known[graph.source[inside]] & known[graph.target[inside]]
         self._told: dict[tuple[int, int], Bools] = {}  # cell (level, strength) -> its nodes
         self._found: dict[str, Cycles] = {}
 
@@ -95,7 +102,7 @@ class _Search:
             for level in range(len(SUFFIXES)):
                 allowed = LEVEL[self._kind] <= level
                 calm = allowed & ~ANTI[self._kind]
-                self._plain(level, G0, allowed & WRITES[self._kind])
+                self._plain(level, G0, allowed & WRITES[self._kind] & self._known)
                 self._plain(level, G1C, calm & ~ORDER[self._kind])
                 self._plain(level, SINGLE, calm)
                 self._nonadjacent(level, calm, allowed & ANTI[self._kind])

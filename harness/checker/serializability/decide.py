@@ -17,7 +17,7 @@ from harness.checker.serializability.graph import (
     process_edges,
     realtime_edges,
 )
-from harness.checker.serializability.history import Transactions
+from harness.checker.serializability.history import OK, Transactions
 
 
 class Observations(Protocol):
@@ -33,10 +33,10 @@ class Observations(Protocol):
 
 def decide(seen: Observations, transactions: Transactions) -> list[Finding]:
     """All anomalies by type, those of single reads first."""
-    edges = seen.edges()
-    process_edges(edges, transactions.process, seen.happened)
+    edges, committed = seen.edges(), transactions.outcome == OK
+    process_edges(edges, transactions.process, seen.happened, committed)
     realtime_edges(edges, transactions.invoked, transactions.completed, seen.happened)
-    for found in cycles(edges.graph()):
+    for found in cycles(edges.graph(), committed):
         sentences = [_words(step, seen, transactions) for step in found.steps]
         rows = [step.source for step in found.steps]
         first = f"T{transactions.operations[rows[0]].index}"

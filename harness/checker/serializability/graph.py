@@ -117,12 +117,26 @@ class Edges:
         )
 
 
-def process_edges(edges: Edges, process: Int64s, happened: Bools) -> None:
+def neighbours(group: Int64s, committed: Bools | None = None) -> tuple[Int64s, Int64s]:
+    """Places in a row: each and the next one, where both are of one group. And those that are committed, where others are
+    between: what orders all of them orders these, whatever became of the others.
+    """
+    place = np.arange(len(group))
+    one, two = place[:-1], place[1:]
+    if committed is not None:
+        sure = np.flatnonzero(committed)
+        apart = sure[:-1] + 1 < sure[1:]
+        one, two = np.concatenate((one, sure[:-1][apart])), np.concatenate((two, sure[1:][apart]))
+    same = group[one] == group[two]
+    return one[same], two[same]
+
+
+def process_edges(edges: Edges, process: Int64s, happened: Bools, committed: Bools | None = None) -> None:
     """Each transaction before the next one of its process (-1: of nobody); rows are in the order of invocation."""
     rows = np.flatnonzero(happened & (process >= 0))
     rows = rows[np.argsort(process[rows], kind="stable")]
-    same = process[rows[1:]] == process[rows[:-1]]
-    edges.extend(rows[:-1][same], rows[1:][same], PROCESS, 0)
+    one, two = neighbours(process[rows], None if committed is None else committed[rows])
+    edges.extend(rows[one], rows[two], PROCESS, 0)
 
 
 def realtime_edges(edges: Edges, invoked: Int64s, completed: Int64s, happened: Bools) -> None:

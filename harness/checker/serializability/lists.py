@@ -31,6 +31,7 @@ from harness.checker.serializability.graph import (
     Bools,
     Edges,
     Int64s,
+    neighbours,
 )
 from harness.checker.serializability.history import (
     FAILED,
@@ -304,8 +305,8 @@ class Lists:
         edges = Edges(len(self._transactions.operations))
         key = np.repeat(np.arange(len(self._keys)), np.diff(self._base))
         known = np.flatnonzero(self._writer >= 0)
-        same = key[known[1:]] == key[known[:-1]]
-        edges.extend(self._writer[known[:-1]][same], self._writer[known[1:]][same], WW, known[1:][same])
+        one, two = neighbours(key[known], self._transactions.outcome[self._writer[known]] == OK)
+        edges.extend(self._writer[known[one]], self._writer[known[two]], WW, known[two])
         if len(self._read_row) and len(known):
             place = np.searchsorted(known, self._read_version, side="right")  # of the next known one
             before = known[np.maximum(place - 1, 0)]
@@ -338,6 +339,9 @@ class Lists:
         sources = [(row, RW) for row in np.unique(self._read_row[self._by_version[begin:end]]).tolist()]
         if len(known):
             sources.append((int(writers[known[-1]]), WW))
+            sure = known[self._transactions.outcome[writers[known]] == OK]
+            if len(sure) and sure[-1] != known[-1] and writers[sure[-1]] != writers[known[-1]]:
+                sources.append((int(writers[sure[-1]]), WW))
         edges.fan(sources, targets, -1 - number)
 
     def words(self, source: int, target: int, kind: int, item: int) -> str:

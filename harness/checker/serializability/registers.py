@@ -348,7 +348,7 @@ class Registers:
     def _zones(self) -> tuple[Int64s, Int64s]:
         """Per version: when the first of what touched it was over, and when the last began."""
         first = np.full(len(self._key), OPEN, np.int64)
-        last = np.full(len(self._key), -1, np.int64)
+        last = np.full(len(self._key), np.iinfo(np.int64).min, np.int64)  # times may be negative
         row, version = _columns(self._touches, 2)
         sure = self.happened[row]
         row, version = row[sure], version[sure]

@@ -124,8 +124,9 @@ def _names(happened: list[Operation], edges: dict[tuple[int, int], set[str]]) ->
             kinds.add("realtime")
     for cycle in _simple_cycles(len(happened), edges):
         pairs = [*pairwise(cycle), (cycle[-1], cycle[0])]
+        committed = all(happened[one].outcome is Outcome.OK for one in cycle)
         for kinds in product(*(sorted(edges[pair]) for pair in pairs)):
-            yield _name(kinds)
+            yield _name(kinds, committed=committed)
 
 
 def _simple_cycles(nodes: int, edges: dict[tuple[int, int], set[str]]) -> Iterator[list[int]]:
@@ -141,11 +142,12 @@ def _simple_cycles(nodes: int, edges: dict[tuple[int, int], set[str]]) -> Iterat
         yield from walks([start])
 
 
-def _name(kinds: Sequence[str]) -> str:
+def _name(kinds: Sequence[str], *, committed: bool) -> str:
+    """committed: that is known of all of them; otherwise what one wrote was read although it may have been aborted."""
     level = "-realtime" if "realtime" in kinds else "-process" if "process" in kinds else ""
     anti = [kind == "rw" for kind in kinds]
     if not any(anti):
-        name = "G1c" if "wr" in kinds else "G0"
+        name = "G1c" if "wr" in kinds or not committed else "G0"
     elif sum(anti) == 1:
         name = "G-single-item"
     else:

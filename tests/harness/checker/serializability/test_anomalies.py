@@ -303,3 +303,14 @@ def test_many_that_read_one_version_and_then_wrote_are_linear() -> None:
 def test_the_shortest_cycle_is_told(texts: tuple[str, ...], name: str, length: int, turned: bool) -> None:
     (found,) = model_of("append").judge(together(*(texts[::-1] if turned else texts)), Question()).found
     assert (found.type, len(found.ops)) == (name, length)
+
+
+@pytest.mark.parametrize("first", ["ax1 ay1", "?ax1 ay1"])
+def test_who_may_have_been_aborted_contradicts_read_committed_and_nothing_weaker(first: str) -> None:
+    """Adya: read-uncommitted allows to read what is aborted later; then these two never met."""
+    history = together(first, "ax2 ay2", "rx12 ry21")
+    sure = not first.startswith("?")
+    assert types(model_of("append").judge(history, Question())) == {"G0" if sure else "G1c"}
+    for level, verdict in (("read-uncommitted", not sure), ("read-committed", False)):
+        judged = model_of("append").judge(history, Question(consistency=(level,)))
+        assert (judged.verdict == Validity.VALID) == verdict

@@ -21,7 +21,7 @@ def _found(write: str, history: Paired) -> dict[str, int]:
     return {one.type: one.count for one in model_of(write).judge(history, Question()).found}
 
 
-def _renamed(one: Operation) -> Operation:
+def _renamed(one: Operation, origin: int) -> Operation:
     """Other keys, values, processes and times, in the same order."""
 
     def name(value: object) -> object:
@@ -36,8 +36,8 @@ def _renamed(one: Operation) -> Operation:
         process=f"client {one.process}",
         value=micros(one.value),
         result=micros(one.result),
-        invoked=7 * one.invoked + 10**12,
-        completed=None if one.completed is None else 7 * one.completed + 10**12,
+        invoked=7 * one.invoked + origin,
+        completed=None if one.completed is None else 7 * one.completed + origin,
     )
 
 
@@ -46,7 +46,8 @@ def _renamed(one: Operation) -> Operation:
 @given(data=st.data())
 def test_names_and_the_unit_of_time(write: str, data: st.DataObject) -> None:
     history = data.draw(transactional_histories(write, "chaos"))
-    renamed = Paired(operations=[_renamed(one) for one in history.operations])
+    origin = data.draw(st.sampled_from([10**12, -(10**12)]))
+    renamed = Paired(operations=[_renamed(one, origin) for one in history.operations])
     assert _found(write, renamed) == _found(write, history)
 
 
@@ -69,7 +70,7 @@ def test_what_nobody_saw_of_what_may_not_have_happened(write: str, data: st.Data
 def test_two_histories_side_by_side_are_as_bad_as_both(write: str, data: st.DataObject) -> None:
     """Of different keys and processes, and at the same time: nothing connects them."""
     one = data.draw(transactional_histories(write, "chaos"))
-    two = Paired(operations=[_renamed(o)._replace(invoked=o.invoked, completed=o.completed) for o in one.operations])
+    two = Paired(operations=[_renamed(o, 0)._replace(invoked=o.invoked, completed=o.completed) for o in one.operations])
     both = sorted([*one.operations, *two.operations], key=lambda o: o.invoked)
     together = Paired(operations=[o._replace(index=index) for index, o in enumerate(both)])
     question = Question(consistency=("serializable",))
