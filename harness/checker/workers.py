@@ -12,18 +12,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-if __name__ == "__main__":
-    sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]  # pyspark as it was installed instead
-
-import pandas  # noqa: F401 - for the workers, likewise all that is not used here
-import pyarrow as pa
-import pyspark.sql.pandas.serializers
-import pyspark.worker  # noqa: F401 - for the workers
-from pyspark.daemon import manager
-
-import harness.checker.linearizability.pieces  # noqa: F401 - for the workers
-
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -38,5 +28,18 @@ def wake(spark: SparkSession) -> None:
     spark.range(0, count, numPartitions=count).mapInArrow(awake, "id long").count()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What is imported here is for the workers; who wakes them need not have it."""
+    sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]  # pyspark as it was installed instead
+    import pandas  # noqa: F401
+    import pyspark.sql.pandas.serializers
+    import pyspark.worker  # noqa: F401
+    from pyspark.daemon import manager
+
+    import harness.checker.linearizability.pieces  # noqa: F401
+
     manager()
+
+
+if __name__ == "__main__":
+    main()
