@@ -16,7 +16,7 @@ from kio.schema.write_txn_markers.v1.request import WriteTxnMarkersRequest
 from harness.simulated.client import Client
 from harness.simulated.cluster import COORDINATED_PARTITIONS
 from harness.simulated.group_requests import Place
-from harness.simulated.stage import Missed, Stage
+from harness.simulated.stage import Missed, Stage, again_and_again
 from harness.simulated.transactor import TransactionSettings, User
 from nodes.reference.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from nodes.reference.environment import MILLISECOND, SECOND
@@ -91,14 +91,14 @@ async def late_marker(on: Stage) -> None:
         await on.soon(200 * MILLISECOND, SECOND)
 
 
+@again_and_again
 async def late_markers_of_offsets(on: Stage) -> None:
     """Again and again: markers to a group's offsets are late, while its members come and go."""
-    while True:
-        late = on.cluster.world.network.hold(lambda source, target, message: _ends_offsets(message))
-        await on.until(lambda held=late: bool(held.caught))  # type: ignore[misc]
-        await on.soon(SECOND, 2 * SECOND)
-        late.release()
-        await on.soon(200 * MILLISECOND, SECOND)
+    late = on.cluster.world.network.hold(lambda source, target, message: _ends_offsets(message))
+    await on.until(lambda: bool(late.caught))
+    await on.soon(SECOND, 2 * SECOND)
+    late.release()
+    await on.soon(200 * MILLISECOND, SECOND)
 
 
 def _user(on: Stage, name: str, number: int) -> User:

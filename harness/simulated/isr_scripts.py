@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.simulated.stage import Missed, Stage, api
+from harness.simulated.stage import Missed, Stage, again_and_again, api
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.server.handlers import Api
 
@@ -95,14 +95,14 @@ async def fenced_meanwhile(on: Stage) -> None:
     on.start(follower)
 
 
+@again_and_again
 async def fenced_follower_fetches(on: Stage) -> None:
     """KIP-841: again and again no controller reaches a follower, which is fenced for it, and goes on following its leader."""
-    while True:
-        await on.until(on.whole)
-        await on.soon(300 * MILLISECOND, SECOND)
-        on.cut_off(next(name for name in on.replicas() if name != on.leader()), on.controllers)
-        await on.soon(3 * SECOND, 4 * SECOND)
-        on.mend()
+    await on.until(on.whole)
+    await on.soon(300 * MILLISECOND, SECOND)
+    on.cut_off(next(name for name in on.replicas() if name != on.leader()), on.controllers)
+    await on.soon(3 * SECOND, 4 * SECOND)
+    on.mend()
 
 
 async def late_fetch(on: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.simulated.isr_scripts import alters, pair
-from harness.simulated.stage import Stage
+from harness.simulated.stage import Stage, again_and_again
 from nodes.reference.environment import MILLISECOND, SECOND
 from nodes.reference.raft.core import Raft
 from nodes.reference.raft.messages import BeginQuorumEpochRequest, FetchRequest, FetchResponse, VoteRequest
@@ -133,13 +133,9 @@ async def snapshot_of_too_much(on: Stage) -> None:
     on.start(leader)
 
 
+@again_and_again
 async def dropped_and_forgotten(on: Stage) -> None:
     """KIP-595, flush: a follower leaves the ISR, its leader acknowledges records alone, and all controllers lose power; the leader dies."""
-    while True:
-        await _dropped_and_forgotten(on)
-
-
-async def _dropped_and_forgotten(on: Stage) -> None:
     leader, follower = await pair(on)
     for name in on.controllers:
         on.write_back(name)  # so that nothing but the change of the ISR is at stake

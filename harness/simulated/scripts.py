@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from kio.schema.produce.v9.response import ProduceResponse
 
-from harness.simulated.stage import Stage
+from harness.simulated.stage import Stage, again_and_again
 from nodes.reference.environment import MILLISECOND, SECOND
 
 
+@again_and_again
 async def truncated_and_elected(on: Stage) -> None:
     """KIP-101: a follower that has not heard of the newest high watermark hears of a new leader, cannot ask it anything, and leads next."""
-    while True:
-        await _truncated_and_elected(on)
-
-
-async def _truncated_and_elected(on: Stage) -> None:
     first, second, last = await _leads_behind(on)
     await on.until(lambda: on.following(last))  # by its high watermark it has truncated its log now, or has not
     on.kill(second)
@@ -29,13 +25,9 @@ async def _truncated_and_elected(on: Stage) -> None:
     on.start(second)
 
 
+@again_and_again
 async def dies_before_it_answers(on: Stage) -> None:
     """KIP-98: again and again the leader dies before its answers have left; the others have those records, and they are sent again."""
-    while True:
-        await _dies_before_it_answers(on)
-
-
-async def _dies_before_it_answers(on: Stage) -> None:
     await on.until(on.whole)
     await on.soon(300 * MILLISECOND, SECOND)
     leader = on.leader() or ""
@@ -48,26 +40,18 @@ async def _dies_before_it_answers(on: Stage) -> None:
     on.start(leader)
 
 
+@again_and_again
 async def leads_with_an_old_high_watermark(on: Stage) -> None:
     """KIP-207: a follower that has not heard of the newest high watermark leads, and the other one cannot reach it."""
-    while True:
-        await _leads_with_an_old_high_watermark(on)
-
-
-async def _leads_with_an_old_high_watermark(on: Stage) -> None:
     first, _, _ = await _leads_behind(on)
     await on.soon(SECOND, 2 * SECOND)
     on.mend()
     on.start(first)
 
 
+@again_and_again
 async def leader_is_cut_from_controllers(on: Stage) -> None:
     """Again and again: no controller reaches the leader, and clients do."""
-    while True:
-        await _leader_is_cut_from_controllers(on)
-
-
-async def _leader_is_cut_from_controllers(on: Stage) -> None:
     await on.until(on.whole)
     await on.soon(300 * MILLISECOND, SECOND)
     on.cut_off(on.leader() or "", on.controllers)

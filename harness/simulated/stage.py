@@ -15,6 +15,7 @@ the seed; `soon` and `random` make ten seeds ten different runs. Deaths are in t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import wraps
 from typing import Final
 
 from harness.simulated.cluster import SimulatedCluster
@@ -220,6 +221,17 @@ class Stage:
 
 
 Script = Callable[[Stage], Awaitable[None]]
+
+
+def again_and_again(script: Script) -> Script:
+    """The same script, begun anew whenever it is through, until something does not come or the run ends."""
+
+    @wraps(script)
+    async def repeated(on: Stage) -> None:
+        while True:
+            await script(on)
+
+    return repeated
 
 
 def api(message: object) -> int | None:

@@ -340,7 +340,7 @@ class Lists:
         if len(known):
             sources.append((int(writers[known[-1]]), WW))
             sure = known[self._transactions.outcome[writers[known]] == OK]
-            if len(sure) and sure[-1] != known[-1] and writers[sure[-1]] != writers[known[-1]]:
+            if len(sure) and writers[sure[-1]] != writers[known[-1]]:
                 sources.append((int(writers[sure[-1]]), WW))
         edges.fan(sources, targets, -1 - number)
 

@@ -46,6 +46,7 @@ from harness.checker.serializability.graph import (
     Bools,
     Edges,
     Int64s,
+    neighbours,
 )
 from harness.checker.serializability.history import (
     FAILED,
@@ -336,7 +337,7 @@ class Registers:
         one, single, many, chain = later_versions(begins, ends, place[version], other, GAP)
         barrier = edges.barriers(len(final))
         numbers = np.arange(len(final), dtype=np.int64)
-        linked = np.flatnonzero(self._key[final[1:]] == self._key[final[:-1]])
+        linked, _ = neighbours(self._key[final])
         edges.extend(barrier + numbers, self._writer[final], FREE, 0)
         edges.extend(barrier + linked, barrier + linked + 1, FREE, 0)
         for which in (RW_REALTIME, ORDER_REALTIME):
