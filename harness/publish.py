@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from harness.history.arrow import spare_pandas
 from harness.history.rundir import read_run_info, write_whole
 from reports.verdict import Verdict
 
 
+def load() -> None:
+    """What reports are drawn with takes seconds to import: while the judge is at work, nobody waits for it."""
+    with suppress(ImportError):  # `publish` says what is missing
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure  # noqa: F401
+
+        from reports import evidence, junit, page  # noqa: F401
+
+
 def publish(directory: Path, verdict: Verdict) -> list[str]:
     """Write both files; returns one complaint per file that could not be written."""
+    spare_pandas()
     complaints = []
     for name, render in (("report.html", _page), ("junit.xml", _junit)):
         try:

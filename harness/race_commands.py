@@ -30,7 +30,7 @@ def race_list(as_json: Json = False) -> None:
 
     Example: `krash race list`
     """
-    from harness.races import list_races
+    from harness.race_listing import list_races
 
     raise typer.Exit(list_races(as_json=as_json))
 
@@ -41,7 +41,7 @@ def race_show(race: RaceName, as_json: Json = False) -> None:
 
     Example: `krash race show kafka-14139`
     """
-    from harness.races import show_race
+    from harness.race_listing import show_race
 
     raise typer.Exit(show_race(race, as_json=as_json))
 

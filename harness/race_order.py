@@ -20,7 +20,6 @@ from harness.errors import UsageError
 from harness.plugins import Group
 from harness.races import find_race, is_file
 from harness.spec import Spec
-from harness.spec_file import load_spec
 from nemesis.races.expectation import CLIENT_ERROR, UNAVAILABLE, VALID, Expectation, expected
 from nemesis.races.race import VARIANT, BadParameters, Given, Race
 from nodes.topology import ServerRole, Topology
@@ -155,6 +154,8 @@ def _with_version(system: str) -> str:
 
 def spec_of(order: Order, *, backend: str, seed: int | None, settings: Mapping[str, Any]) -> Spec:
     """The spec of a race's run: its cluster as a person would write it, and how its final read is done."""
+    from harness.spec_file import load_spec  # the stage has a spec that was read, and goes without a parser of YAML
+
     topology, race = order.topology(), order.race
     combined = any(len(plan.roles) > 1 for plan in topology.nodes)
     configs = {plan.name: dict(plan.config) for plan in topology.nodes}

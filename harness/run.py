@@ -31,11 +31,12 @@ from harness.environment import environment
 from harness.errors import CommandError, UsageError
 from harness.exits import exit_code
 from harness.history import store
+from harness.history.arrow import spare_pandas
 from harness.history.errors import HistoryError
 from harness.history.rundir import RunInfo, create_run, read_run_info, update_run_info
 from harness.judge_process import JudgeError, JudgeProcess
 from harness.plugins import Group
-from harness.publish import publish
+from harness.publish import load, publish
 from harness.replayed import keep_replayed
 from harness.spec import Spec
 from harness.spec_file import load_spec, parse_setting
@@ -326,6 +327,7 @@ async def execute(
     prepared: Prepared, console: Console, *, quiet: bool, judge: JudgeProcess | None = None, warm_at: str = "workload"
 ) -> tuple[Verdict, Ending]:
     """Stage, history, verdict, report. `judge`: one that serves several runs, and is the caller's to close."""
+    spare_pandas()
     directory = prepared.directory
     display = terminal.PhaseDisplay(console, quiet=quiet)
     own = judge is None
@@ -336,13 +338,16 @@ async def execute(
         if listener.warming is not None:
             await listener.warming
         display.begin("judge")
+        loading = asyncio.create_task(asyncio.to_thread(load))
         verdict = (await judged([directory], judge))[directory]
         display.say(f"{len(verdict.checks)} checks")
         display.end()
+        await loading
+        publishing = asyncio.create_task(asyncio.to_thread(publish, directory, verdict))
     finally:
         if own:
             await judge.close()
-    for complaint in publish(directory, verdict):
+    for complaint in await publishing:
         console.print(f" note      {complaint}", soft_wrap=True)
     return verdict, ending
 

@@ -1,6 +1,6 @@
 """What Spark's workers do with the transactions of runs that are cut into segments (cycle_segments.py): Arrow in, Arrow out.
 
-In a module that imports nothing but Arrow, NumPy and kernels, because executors of a cluster need not have anything else.
+In a module that imports nothing but Arrow and NumPy (cycle_rows.py), because executors of a cluster need not have anything else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.checker.cycle_rows import CYCLES_FOUND, found_rows
-from harness.checker.serializability.cycles import cycles
 from harness.checker.serializability.graph import RW, WR, WW, Edges, process_edges, realtime_edges
 
 __all__ = ["CYCLES_FOUND", "MERGED", "PART", "TRANSACTION", "merge", "segments", "sharing", "sweep_part"]
@@ -72,6 +71,8 @@ def sharing(segments: Segments, bundles: int) -> Callable[[Iterable[pa.RecordBat
 
 def sweep_part(table: pa.Table) -> pa.Table:
     """The transactions of some segments of one run, and the edges among them -> their cycles."""
+    from harness.checker.serializability.cycles import cycles
+
     kind, source, target = (table[name].to_numpy() for name in ("kind", "source", "target"))
     whole = np.flatnonzero(kind == TRANSACTION)
     process, invoked, completed = (table[name].to_numpy()[whole] for name in ("process", "invoked", "completed"))

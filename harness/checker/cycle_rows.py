@@ -1,20 +1,23 @@
 """What a Spark worker does with the transactions of a run: Arrow columns in, cycles out.
 
-In a module that imports nothing but Arrow, NumPy and kernels, because executors of a cluster need not have anything else.
+In a module that imports nothing but Arrow and NumPy, because executors of a cluster need not have anything else; and the kernels, with
+Numba, are loaded where they run: the driver only plans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from harness.checker.dependencies import Rows, dependencies
-from harness.checker.serializability.cycles import Cycles, cycles
 from harness.checker.serializability.graph import RW
+
+if TYPE_CHECKING:
+    from harness.checker.serializability.cycles import Cycles
 
 CYCLES_FOUND = (
     "run string, type string, pure boolean, count long, source array<long>, target array<long>, kind array<int>, "
@@ -63,6 +66,8 @@ def found_rows(run: str, units: Int64s, log: Int64s, offset: Int64s, told: Itera
 
 
 def _sweep(table: pa.Table, *, everything: bool) -> pa.Table:
+    from harness.checker.serializability.cycles import cycles
+
     names = ("unit", "write", "happened", "key", "log", "offset", "process", "invoked", "completed")
     rows = Rows(**{name: table[name].to_numpy() for name in names})
     graphs = dependencies(rows, everything=everything)

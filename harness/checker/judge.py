@@ -174,9 +174,13 @@ def _screen(
     passes = 1 + len(tables)
     with ThreadPoolExecutor(PASSES_AT_ONCE) as pool:
         counting = [pool.submit(_counted, history, table, searches) for table, searches in tables.items()]
-        for place, one in enumerate(as_completed(counting), 2):
-            say(f"looking for suspects, pass {place} of {passes}")
-            screened |= one.result()[0]
+        try:
+            for place, one in enumerate(as_completed(counting), 2):
+                say(f"looking for suspects, pass {place} of {passes}")
+                screened |= one.result()[0]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return screened, read
 
 

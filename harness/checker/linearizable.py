@@ -20,8 +20,7 @@ from pyspark.sql import functions as F
 from harness.checker.anomalies import NONLINEARIZABLE_LOG, STALE_END
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.history import ACKNOWLEDGED, LOG, READ, SENT, History
-from harness.checker.linearizability.log import NEVER, OPEN
-from harness.checker.linearizability.pieces import sweep_pieces
+from harness.checker.log_pieces import NEVER, OPEN, sweep_logs
 from harness.checker.loss import missing
 from harness.checker.ranges import Reduce, at
 from harness.checker.sentences import log_name, process, quoted, seconds, text
@@ -35,7 +34,7 @@ def inversions(history: History) -> DataFrame:
 
 
 def _inversions(history: History) -> DataFrame:
-    return history.keep(_points(history).groupBy("bundle").applyInArrow(sweep_pieces, _SWEPT))
+    return history.keep(_points(history).groupBy("bundle").applyInArrow(sweep_logs, _SWEPT))
 
 
 def _points(history: History) -> DataFrame:

@@ -16,8 +16,8 @@ that thread ends). Only these lines go to standard output.
 
 Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait; then one with a lost
 write, for what explains anomalies. It costs the workload some seconds of processor time at low priority, and saves them
-after the drain. A request that comes meanwhile has to wait for no more than the history that is being judged; `--cold` is
-for whoever has something to judge at once.
+after the drain. A request that comes meanwhile ends it with the pass that is under way; `--cold` is for whoever has
+something to judge at once.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def main(arguments: list[str] | None = None) -> int:
             signal.signal(
                 signal.SIGINT, signal.SIG_IGN
             )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input
-            if not options.cold and not _asked():
+            if not options.cold:
                 _warm_up(spark, lost=False)
             _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
-            if not options.cold and not _asked():
+            if not options.cold:
                 _warm_up(spark, lost=True)
             for line in sys.stdin:
                 if line.strip():
@@ -216,18 +216,24 @@ def _written(path: str, place: Place, out: Path | None, judged: Any, began: floa
 
 
 def _compile_kernels() -> None:
-    from harness.checker.ready import compile_kernels
+    from harness.checker.ready import are_compiled, compile_kernels
 
     with suppress(Exception):  # whoever needs the kernels is told; whoever does not must not be bothered
-        compile_kernels()
+        if not are_compiled():
+            compile_kernels()
 
 
 _compiling = threading.Thread(target=_compile_kernels, daemon=True)
 
 
-def _asked() -> bool:
-    """Is there a request, or the end of our input? Right until the first one is read."""
-    return bool(select.select([sys.stdin], [], [], 0)[0])
+class _Asked(Exception):
+    """There is something to judge: what was to warm up is of no use any more."""
+
+
+def _go_on_unless_asked(_text: str = "") -> None:
+    """_Asked, if there is a request, or the end of our input. Right until the first one is read."""
+    if select.select([sys.stdin], [], [], 0)[0]:
+        raise _Asked
 
 
 def _warm_up(spark: SparkSession, *, lost: bool) -> None:
@@ -235,7 +241,10 @@ def _warm_up(spark: SparkSession, *, lost: bool) -> None:
     from harness.checker.sample import save_sample
     from harness.checker.session import scratch
 
-    judge(spark, [open_run(save_sample(scratch(spark) / ("lossy" if lost else "clean"), lost=lost))])
+    with suppress(_Asked):
+        _go_on_unless_asked()
+        sample = save_sample(scratch(spark) / ("lossy" if lost else "clean"), lost=lost)
+        judge(spark, [open_run(sample)], _go_on_unless_asked)
 
 
 def _doing(text: str) -> None:

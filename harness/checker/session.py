@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from harness.checker import archive as class_archive
 from harness.checker.cluster import Cluster, ClusterFailed, innermost_cause, meet_executors, pack
+from harness.history.arrow import hidden_pandas, spare_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,6 +147,9 @@ def _start(home: Path, configuration: dict[str, str], cluster: Cluster | None) -
     from pyspark.java_gateway import launch_gateway  # its only door to the JVM's standard error
     from pyspark.sql import SparkSession
 
+    with hidden_pandas():  # for its first call of the JVM, pyspark loads what its own tests need, which takes a second
+        import pyspark.testing.utils  # noqa: F401
+    spare_pandas()
     (home / _LOG4J_FILE).write_text(_LOG4J)
     conf = SparkConf(loadDefaults=False)
     for name, value in configuration.items():

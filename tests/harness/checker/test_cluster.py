@@ -141,13 +141,21 @@ def test_what_is_wrong_is_said(cluster: Standalone, tmp_path: Path) -> None:
 
 _ON_EXECUTORS = """
 import sys
-import harness.checker.cluster, harness.checker.cycle_parts, harness.checker.cycle_rows, harness.checker.linearizability.pieces
+import harness.checker.cluster, harness.checker.cycle_parts, harness.checker.cycle_rows, harness.checker.log_pieces
+import harness.checker.linearizability.pieces, harness.checker.serializability.cycles
 print(sorted({"pydantic", "pyspark", "pandas", "typer", "kio", "confluent_kafka"} & set(sys.modules)))
 """
 
 
 def test_what_executors_run_needs_only_what_they_are_asked_for() -> None:
     done = subprocess.run([sys.executable, "-c", _ON_EXECUTORS], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_driver_plans_without_what_only_workers_need() -> None:
+    """It is started beside the workload of a run, and each of them takes a second to import there."""
+    script = "import sys, harness.checker.judge; print(sorted({'numba', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
@@ -158,7 +166,7 @@ def test_what_is_handed_to_workers_comes_from_those_modules() -> None:
         handed |= dict.fromkeys(re.findall(r"(?:applyInArrow|mapInArrow)\((\w+)", source.read_text()), source.name)
     segments = dict.fromkeys(("merge", "sharing", "sweep_part"), "cycle_segments.py")
     assert handed.pop("awake") == "workers.py"  # of the daemon that only this machine has
-    assert handed == {"sweep_pieces": "linearizable.py", "sweep": "cycles.py", **segments}
+    assert handed == {"sweep_logs": "linearizable.py", "sweep": "cycles.py", **segments}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.checker import log_pieces
 from harness.checker.linearizability.log import NEVER, OPEN, inversions
 
 small = st.integers(0, 9)
@@ -18,6 +19,10 @@ point = st.tuples(
     st.one_of(small, st.just(OPEN)),
     st.one_of(small, st.just(OPEN)),
 )
+
+
+def test_the_driver_means_the_same_times_as_the_kernel() -> None:
+    assert (log_pieces.OPEN, log_pieces.NEVER) == (OPEN, NEVER)
 
 
 def sweep(points: list[tuple[int, int, int, int, int]]) -> dict[int, tuple[int, int]]:

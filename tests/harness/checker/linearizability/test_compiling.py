@@ -77,8 +77,12 @@ print(sum(sum(one.stats.cache_misses.values()) for one in dispatchers if one.tar
 def test_ready_compiles_all_that_verdicts_need(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     ready = [sys.executable, "-m", "harness.checker.ready"]
+    are_compiled = [sys.executable, "-c", "from harness.checker.ready import are_compiled; print(are_compiled())"]
+    known = []
     for _ in range(2):
+        known.append(subprocess.run(are_compiled, check=True, env=environment, capture_output=True, text=True).stdout)
         subprocess.run(ready, check=True, env=environment)
+    assert known == ["False\n", "True\n"]
     judged = subprocess.run(
         [sys.executable, "-c", _JUDGED], check=True, env=environment, capture_output=True, text=True
     )
