@@ -25,7 +25,7 @@ def test_the_loader_starts_the_interpreter_with_its_packages_and_nothing_else() 
             argument = argument.replace(target, str(path))
         return argument
 
-    script = "import crc32c, ssl, sys; from nodes.node import Node; print(sys.prefix, *sys.path, sep='\\n')"
+    script = "import google_crc32c, ssl, sys; from nodes.node import Node; print(sys.prefix, *sys.path, sep='\\n')"
     argv = [*map(here, python.argv), "-c", script]
     done = subprocess.run(argv, env=python.env, capture_output=True, text=True, check=True, cwd="/")
     prefix, *paths = done.stdout.splitlines()

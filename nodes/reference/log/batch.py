@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
+import google_crc32c
 from kio.schema.errors import ErrorCode
 
 Content = bytes | bytearray | memoryview
@@ -139,7 +139,7 @@ def batches(content: Content) -> Iterator[tuple[int, BatchHeader]]:
 def intact(content: Content, position: int, header: BatchHeader) -> bool:
     """Does the checksum (CRC-32C) fit what it covers?"""
     whole = memoryview(content)[position + _CHECKED_FROM : position + header.size]
-    return crc32c(whole) == header.crc
+    return google_crc32c.value(bytes(whole)) == header.crc
 
 
 def check_produced(content: Content, header: BatchHeader, *, max_size: int) -> None:
@@ -226,7 +226,7 @@ def assembled(
 def sealed(header: BatchHeader, records: bytes) -> bytes:
     """Header and records as one batch, with its checksum."""
     whole = bytearray(_HEADER.pack(*header) + records)
-    struct.pack_into(">I", whole, 17, crc32c(memoryview(whole)[_CHECKED_FROM:]))
+    struct.pack_into(">I", whole, 17, google_crc32c.value(bytes(whole[_CHECKED_FROM:])))
     return bytes(whole)
 
 

@@ -5,9 +5,11 @@ kio imports Hypothesis where it is installed, for tests of those who use kio: ha
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
+gc.disable()  # while there is nothing but what stays: node.py
 sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
 from nodes.reference.process.configuration import BadConfiguration  # noqa: E402

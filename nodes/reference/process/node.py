@@ -2,7 +2,7 @@
 
 A broker stops in the controlled way (its leaders are moved first), a controller resigns. A node that cannot keep its promises, because its
 disk failed or an invariant is broken, ends with an error instead of serving on. One process with both roles has one replica of the
-metadata log, which tells both.
+metadata log, which tells both. The modules of a role are loaded by the nodes that have it: they are most of what a node takes to start.
 
     asyncio.run(run_node(read_configuration(Path("node.properties"))))
 """
@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import random
 import resource
 import signal
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from nodes.reference.broker.broker import Broker, observe
-from nodes.reference.broker.metadata import Metadata
-from nodes.reference.controller.shell import ControllerNode
 from nodes.reference.environment import Environment
 from nodes.reference.process.clock import LoopClock
 from nodes.reference.process.codec import Codec
@@ -29,7 +27,11 @@ from nodes.reference.process.configuration import META, NodeConfiguration
 from nodes.reference.process.connections import ConnectionSettings
 from nodes.reference.process.disk import FileDisk
 from nodes.reference.process.network import KafkaNetwork
-from nodes.reference.server.controller import controller_handlers
+
+if TYPE_CHECKING:
+    from nodes.reference.broker.broker import Broker
+    from nodes.reference.broker.metadata import Metadata
+    from nodes.reference.controller.shell import ControllerNode
 
 _MANY_FILES: Final = 65_536
 _LOG: Final = logging.getLogger("krash.reference.node")
@@ -41,6 +43,8 @@ async def run_node(configuration: NodeConfiguration, *, started: Callable[[], No
         _LOG.warning("the configuration %s is not known", name)
     disk = FileDisk(configuration.directory)
     _mark(disk, configuration)
+    gc.freeze()
+    gc.enable()
     network = KafkaNetwork(Codec(configuration.cluster_id), _affordable(configuration.connections))
     environment = Environment(LoopClock(), network, disk, random.Random())
     stop = asyncio.Event()
@@ -57,7 +61,7 @@ async def _run(environment: Environment, configuration: NodeConfiguration, stop:
     broker = _broker(environment, configuration, controller)
     loop = asyncio.get_running_loop()
     ordered = loop.create_task(stop.wait())
-    controlling = loop.create_task(controller.run(controller_handlers(controller))) if controller else None
+    controlling = loop.create_task(_control(controller)) if controller else None
     serving = loop.create_task(broker.run()) if broker else None
     tasks = [task for task in (controlling, serving) if task is not None]
     try:
@@ -74,6 +78,12 @@ async def _run(environment: Environment, configuration: NodeConfiguration, stop:
         await asyncio.gather(ordered, *tasks, return_exceptions=True)
 
 
+async def _control(controller: ControllerNode) -> None:
+    from nodes.reference.server.controller import controller_handlers
+
+    await controller.run(controller_handlers(controller))
+
+
 def _raise(tasks: Iterable[asyncio.Task[None]]) -> None:
     for task in tasks:
         if task.done():
@@ -83,6 +93,8 @@ def _raise(tasks: Iterable[asyncio.Task[None]]) -> None:
 def _controller(environment: Environment, configuration: NodeConfiguration) -> ControllerNode | None:
     if configuration.controller_listener is None:
         return None
+    from nodes.reference.controller.shell import ControllerNode
+
     return ControllerNode(
         environment,
         configuration.node_id,
@@ -99,6 +111,8 @@ def _broker(
 ) -> Broker | None:
     if configuration.broker is None:
         return None
+    from nodes.reference.broker.broker import Broker, observe
+
     if controller is None:
         follow = observe(environment, configuration.broker, configuration.raft, configuration.protections)
         return Broker(environment, configuration.broker, follow, configuration.protections)

@@ -7,7 +7,7 @@ import gzip
 import io
 import struct
 
-from crc32c import crc32c
+import google_crc32c
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_new_batch
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
@@ -67,7 +67,7 @@ def gzipped(content: bytes) -> bytes:
 
 
 def summed(content: bytearray) -> bytes:
-    struct.pack_into(">I", content, 17, crc32c(bytes(content[21:])))
+    struct.pack_into(">I", content, 17, google_crc32c.value(bytes(content[21:])))
     return bytes(content)
 
 
