@@ -21,6 +21,7 @@ from nodes.reference.server.schema import NO_TIME, fitted, response_module
 BROKERS, CONTROLLERS = 1, 2  # endpoint types (KIP-919)
 UNKNOWN_OPERATIONS: Final = -(1 << 31)  # of authorization, which there is none of here
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+NAMELESS: Final = 12  # the version of Metadata from which on topics go by id; 10 and 11 have the field, and Kafka refuses it (KIP-516)
 CreateTopic = Callable[[str], Awaitable[ErrorCode]]
 
 
@@ -96,6 +97,11 @@ class ClusterViewHandlers:
         found = []
         for asked in request.topics:
             topic_id = getattr(asked, "topic_id", None)
+            if request.__version__ < NAMELESS and (asked.name is None or topic_id is not None):
+                found.append(_no_topic(reply, ErrorCode.invalid_request, asked.name or "", topic_id))
+                continue
+            if asked.name is None and topic_id is None:
+                continue  # asks for nothing, and is told nothing
             topic = image.topics.get(topic_id) if topic_id is not None else image.topic(asked.name)
             if topic is not None:
                 found.append(self._topic(reply, topic))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -11,6 +12,7 @@ import pytest
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.request import MetadataRequest
+from kio.serial import entity_writer
 from kio.static.primitive import i8
 
 from nodes.reference.broker.cluster_view import ClusterViewHandlers
@@ -18,6 +20,7 @@ from nodes.reference.broker.serving import Serving
 from nodes.reference.environment import Caller
 from nodes.reference.metadata.entities import Broker
 from nodes.reference.metadata.schema import Endpoint
+from nodes.reference.server.schema import fitted, request_module
 
 NOBODY = UUID(int=0)
 ASKED = MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
@@ -48,6 +51,27 @@ def test_a_broker_that_serves_names_itself_before_it_has_heard_of_that(fenced: b
     answer: Any = asyncio.run(view(fenced=fenced).metadata(Caller("c", "client", 1), ASKED))
     assert answer.controller_id == 1
     assert [broker.node_id for broker in answer.brokers] == ([1] if fenced else [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [(10, [("", ErrorCode.invalid_request)] * 2), (12, [(None, ErrorCode.unknown_topic_id)])]
+)
+def test_topics_without_a_name_are_asked_for_by_id_or_not_at_all(
+    version: int, told: list[tuple[str | None, ErrorCode]]
+) -> None:
+    """A fuzz test asked for a topic with neither: the broker tried to create it, and the request could not be served."""
+    asked = request_module(3, version)
+    topics = tuple(asked.MetadataRequestTopic(topic_id=id, name=None) for id in (None, UUID(int=7)))
+    request = fitted(
+        asked.MetadataRequest,
+        topics=topics,
+        allow_auto_topic_creation=True,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    answer: Any = asyncio.run(view(fenced=False).metadata(Caller("c", "client", 1), request))
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == told
+    entity_writer(type(answer))(io.BytesIO(), answer)
 
 
 @pytest.mark.parametrize(
