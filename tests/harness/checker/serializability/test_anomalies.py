@@ -218,6 +218,16 @@ def test_an_anomaly_has_its_name_and_its_lawful_neighbour_none(
     assert (types(clean), clean.verdict) == (set(), Validity.VALID)
 
 
+@pytest.mark.parametrize(("write", "name", "defect", "lawful"), [case for case in CASES if "-process" in str(case.id)])
+def test_nobody_knows_in_which_order_the_transactions_of_nobody_came(
+    write: str, name: str, defect: Paired, lawful: Paired
+) -> None:
+    """They are not of one process because none of them says of which it is."""
+    for history in (defect, lawful):
+        strangers = Paired(operations=[one._replace(process=None) for one in history.operations])
+        assert types(model_of(write).judge(strangers, Question())) == set()
+
+
 def test_a_new_value_after_an_old_one_after_the_new_one() -> None:
     """Two writes at the same time, and reads that change their mind: only who read what when tells the order."""
     history = Paired(
