@@ -139,7 +139,13 @@ def batches(content: Content) -> Iterator[tuple[int, BatchHeader]]:
 def intact(content: Content, position: int, header: BatchHeader) -> bool:
     """Does the checksum (CRC-32C) fit what it covers?"""
     whole = memoryview(content)[position + _CHECKED_FROM : position + header.size]
-    return google_crc32c.value(bytes(whole)) == header.crc
+    return _checksum(whole) == header.crc
+
+
+def _checksum(covered: Content) -> int:
+    """CRC-32C (Castagnoli)."""
+    found: int = google_crc32c.value(bytes(covered))  # the library takes nothing but bytes
+    return found
 
 
 def check_produced(content: Content, header: BatchHeader, *, max_size: int) -> None:
@@ -226,7 +232,7 @@ def assembled(
 def sealed(header: BatchHeader, records: bytes) -> bytes:
     """Header and records as one batch, with its checksum."""
     whole = bytearray(_HEADER.pack(*header) + records)
-    struct.pack_into(">I", whole, 17, google_crc32c.value(bytes(whole[_CHECKED_FROM:])))
+    struct.pack_into(">I", whole, 17, _checksum(whole[_CHECKED_FROM:]))
     return bytes(whole)
 
 
