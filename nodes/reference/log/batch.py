@@ -232,7 +232,7 @@ def assembled(
 def sealed(header: BatchHeader, records: bytes) -> bytes:
     """Header and records as one batch, with its checksum."""
     whole = bytearray(_HEADER.pack(*header) + records)
-    struct.pack_into(">I", whole, 17, _checksum(whole[_CHECKED_FROM:]))
+    struct.pack_into(">I", whole, 17, _checksum(memoryview(whole)[_CHECKED_FROM:]))
     return bytes(whole)
 
 
