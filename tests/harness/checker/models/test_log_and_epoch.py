@@ -45,6 +45,7 @@ def test_a_log_with_gaps_partial_reads_and_an_append_of_unknown_outcome_that_was
         (("1 invoke read nil", "1 ok read [[0 :a] [3 :z]]"), ["phantom-value", "lost-write"]),
         (("1 invoke read nil", "1 ok read [[2 :a]]"), ["inconsistent-offset", "duplicate"]),
         (("1 invoke read nil", "1 ok read [[2 :b] [0 :a]]"), ["nonmonotonic-poll"]),
+        (("1 invoke read nil", "1 ok read [[0 :a] [0 :a]]"), ["nonmonotonic-poll"]),
         (("1 invoke append :c", "1 fail append :c", "1 invoke read nil", "1 ok read [[5 :c]]"), ["aborted-read"]),
         (("1 invoke append :c", "1 ok append [1 :c]"), ["nonlinearizable-log"]),
         (("1 invoke tail nil", "1 ok tail 2"), ["nonlinearizable-log"]),
@@ -64,6 +65,12 @@ def test_a_value_that_was_tried_again_and_failed_has_been_appended_all_the_same(
 def test_a_read_that_goes_backwards_twice_is_one_anomaly(file: Path) -> None:
     answer = judge(file, *APPENDED, "1 invoke read nil", "1 ok read [[2 :b] [0 :a] [2 :b] [0 :a]]")
     assert [(one["type"], one["count"]) for one in answer["anomalies"]] == [("nonmonotonic-poll", 1)]
+
+
+def test_a_lost_append_is_one_anomaly_however_many_passed_it(file: Path) -> None:
+    reads = [f"{reader} {kind}" for reader in (1, 2) for kind in ("invoke read nil", "ok read [[0 :a] [3 :c]]")]
+    answer = judge(file, *APPENDED, "1 invoke append :c", "1 ok append [3 :c]", *reads)
+    assert [(one["type"], one["count"]) for one in answer["anomalies"]] == [("lost-write", 1)]
 
 
 def test_appends_that_are_answered_by_text_are_not_those_of_a_log() -> None:
@@ -156,6 +163,12 @@ def test_leaders_have_names_too(file: Path) -> None:
     lines = ('0 invoke elect [3 "b1"]', '0 ok elect [3 "b1"]', '0 invoke elect [3 "b2"]', '0 ok elect [3 "b2"]')
     answer = judge(file, *lines)
     assert answer["anomalies"][0]["sentence"] == "epoch 3 has two leaders, b1 and b2"
+
+
+def test_leaders_have_any_number_too(file: Path) -> None:
+    leaders = (2**61, -1)
+    answer = judge(file, *(f"0 {kind} elect [3 {leader}]" for leader in leaders for kind in ("invoke", "ok")))
+    assert answer["anomalies"][0]["sentence"] == f"epoch 3 has two leaders, {leaders[0]} and {leaders[1]}"
 
 
 def test_two_leaders_are_told_though_an_earlier_epoch_had_one_of_them(file: Path) -> None:

@@ -66,6 +66,14 @@ def test_a_register_begins_with_nil_unless_told_otherwise(
             "valid",
         ),
         ("counter", ("0 invoke fetch-and-increment nil", "0 ok fetch-and-increment nil"), None, "valid"),
+        (
+            "counter",
+            ("0 invoke fetch-and-increment nil", "0 info fetch-and-increment 7", "1 invoke read nil", "1 ok read 1"),
+            None,
+            "valid",  # nobody knows what an op of unknown outcome returned
+        ),
+        ("counter", ("0 invoke add nil", "0 ok add nil"), None, "unknown"),
+        ("counter", ("0 invoke fetch-and-add nil", "0 ok fetch-and-add 0"), None, "unknown"),
     ],
 )
 def test_other_objects_begin_empty(
