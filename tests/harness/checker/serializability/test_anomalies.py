@@ -96,6 +96,10 @@ LISTS = {
         together("ax1", "ax2", "rx12", "rx21"),
         together("ax1", "ax2", "rx12", "rx1"),
     ),
+    "incompatible-order ": (  # of x nobody knows which came first, and that of y alone is no cycle
+        together("ax1 ay1", "ax2 ay2", "rx12 ry21", "rx21"),
+        together("ax1 ay1", "ax2 ay2", "rx12 ry12", "rx1"),
+    ),
     "duplicate-elements": (
         together("ax1", "rx11"),
         together("ax1", "ax2", "rx12"),
