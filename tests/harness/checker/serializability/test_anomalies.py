@@ -222,6 +222,15 @@ def test_an_anomaly_has_its_name_and_its_lawful_neighbour_none(
     assert (types(clean), clean.verdict) == (set(), Validity.VALID)
 
 
+def test_of_an_element_that_several_appended_nobody_knows_who_wrote_it_and_of_others_it_is_known() -> None:
+    several = ("ax1 ay1", "ax2 ay2", "?ax9", "?ax9")
+    cycle, lawful = (
+        model_of("append").judge(together(*several, read), Question()) for read in ("rx129 ry21", "rx129 ry12")
+    )
+    assert (types(cycle), cycle.verdict) == ({"G0"}, Validity.INVALID)
+    assert (types(lawful), lawful.verdict) == (set(), Validity.UNKNOWN)
+
+
 @pytest.mark.parametrize(("write", "name", "defect", "lawful"), [case for case in CASES if "-process" in str(case.id)])
 def test_nobody_knows_in_which_order_the_transactions_of_nobody_came(
     write: str, name: str, defect: Paired, lawful: Paired
