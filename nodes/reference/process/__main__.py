@@ -9,7 +9,7 @@ import gc
 import sys
 from pathlib import Path
 
-gc.disable()  # while there is nothing but what stays: node.py
+gc.disable()  # until all is loaded (node.py)
 sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
 from nodes.reference.process.configuration import BadConfiguration  # noqa: E402

@@ -43,8 +43,6 @@ async def run_node(configuration: NodeConfiguration, *, started: Callable[[], No
         _LOG.warning("the configuration %s is not known", name)
     disk = FileDisk(configuration.directory)
     _mark(disk, configuration)
-    gc.freeze()
-    gc.enable()
     network = KafkaNetwork(Codec(configuration.cluster_id), _affordable(configuration.connections))
     environment = Environment(LoopClock(), network, disk, random.Random())
     stop = asyncio.Event()
@@ -59,6 +57,8 @@ async def run_node(configuration: NodeConfiguration, *, started: Callable[[], No
 async def _run(environment: Environment, configuration: NodeConfiguration, stop: asyncio.Event) -> None:
     controller = _controller(environment, configuration)
     broker = _broker(environment, configuration, controller)
+    gc.freeze()  # what was loaded stays: the collector need not look at it, now or again (__main__.py)
+    gc.enable()
     loop = asyncio.get_running_loop()
     ordered = loop.create_task(stop.wait())
     controlling = loop.create_task(_control(controller)) if controller else None
