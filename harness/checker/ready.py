@@ -12,6 +12,7 @@ import hashlib
 import platform
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from harness.checker.own_directory import own_directory
 
@@ -19,12 +20,15 @@ _COMPILED = ("linearizability", "serializability", "models")
 
 
 def compile_kernels() -> None:
+    from numba.core import config
+
     from harness.checker.linearizability import ready
     from harness.checker.models import transactions
 
     ready.compile_kernels()
     transactions.prepare()
-    if (stamp := _stamp()) is not None:
+    settings: Any = config
+    if not settings.DISABLE_JIT and (stamp := _stamp()) is not None:
         stamp.touch()
 
 
