@@ -50,6 +50,7 @@ _SHOWN_FIELDS = (
 # what a script does that no event tells: verb -> kind of row
 _MARKED = {
     "wipe": "wipe",
+    "power-loss": "power",
     "pause": "pause",
     "resume": "resume",
     "cut": "cut",
@@ -62,6 +63,7 @@ _MARKED = {
     "elect": "mark",
     "roll": "mark",
     "upgrade": "mark",
+    "write-back": "mark",
     "say": "mark",
 }
 

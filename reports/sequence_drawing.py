@@ -22,7 +22,7 @@ WIDTH = 1120
 ROW, TOP = 27, 46
 TIMES, LANES = 62, 108  # where the times end, and the first lane stands
 _CHARACTER, _BOLD = 5.9, 6.8  # width of a character
-_LOUD = ("held", "released", "answer", "down", "wipe", "stuck", "end")
+_LOUD = ("held", "released", "answer", "down", "wipe", "power", "stuck", "end")
 _MARKS = {
     "down": "✕",
     "starting": "▸",
@@ -30,6 +30,7 @@ _MARKS = {
     "fenced": "⊘",
     "unfenced": "○",
     "wipe": "wiped",
+    "power": "power lost",
     "pause": "paused",
     "resume": "resumed",
     "cut": "cut",

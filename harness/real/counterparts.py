@@ -15,9 +15,6 @@ from nodes.reference.protections import Protection
 SESSIONS: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 LONG_SESSIONS: Final = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 LOG: Final = {"name": "log", "partitions": 1, "assignment": {0: [1, 2, 3]}, "config": {"min.insync.replicas": 2}}
-NO_POWER: Final = (
-    "no fault takes away what a controller had not synced: `power-loss` leaves its metadata directory alone"
-)
 
 
 def log(
@@ -197,7 +194,7 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.FSYNC_ON_VOTE,
         anomaly="two-active-controllers",
-        shown=NotRun(because=NO_POWER),
+        shown=Played(race="two_votes.py", parameters={"variant": "power-loss"}),
     ),
     Counterpart(
         protection=Protection.SNAPSHOT_HAS_ALL_COMMITTED,
@@ -216,7 +213,7 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.FSYNC_ON_APPEND,
         anomaly="lost-write",
-        shown=NotRun(because=NO_POWER),
+        shown=Played(race="fsync_on_append.py"),
     ),
     Counterpart(
         protection=Protection.CHECKSUM_AFTER_TORN_WRITE, anomaly="lost-write", shown=Played(race="torn_batch.py")

@@ -16,7 +16,7 @@
         await on.release(late)
         await on.until(answered(late))                               # late.answer.error: "NONE", "INELIGIBLE_REPLICA", ...
 
-Processes  start stop kill pause resume roll            Disks  wipe
+Processes  start stop kill pause resume roll            Disks  wipe lose_power write_back
 Network    cut heal                                     Wire   hold drop duplicate delay rule release lift
 Waits      until whether                                Clients  produce producer read raw
 Cluster    elect topic delete_topic raise_metadata_version controllers      Besides  meanwhile say id_of
@@ -36,6 +36,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from nemesis.power_loss import lose_unsynced
 from nemesis.races.actors import Actors, Producer
 from nemesis.races.books import FaultBook, NotReached, Now, StepBook
 from nemesis.races.client import Client, Produced, Read
@@ -44,6 +45,7 @@ from nemesis.races.eyes import ClusterEyes
 from nemesis.races.links import Links
 from nemesis.races.raw import RawClient
 from nemesis.races.wires import Wires
+from nemesis.unsynced import write_back
 from nemesis.wire.gate import Gate
 from nodes.cluster import NotReached as NotSeen
 from nodes.node import Gone, Paused, Running
@@ -92,7 +94,7 @@ class Stage:
             await self._start(name, version)
 
     async def _start(self, name: str, version: str | None = None) -> None:
-        mends = self._faults.active("kill", "stop", "wipe", target=name)
+        mends = self._faults.active("kill", "stop", "wipe", "power-loss", target=name)
         for fault in mends:
             self._faults.healing(fault)
         await (self.cluster.start(name, version=version) if version else self.cluster.start(name))
@@ -172,6 +174,22 @@ class Stage:
             await self.cluster.reformat(name, keep_meta=False, keep_directory_id=keep_directory_id)
             now.seen = f"{lost} files are gone"
             self._faults.proved(fault, now.seen)
+
+    async def lose_power(self, *names: str) -> None:
+        """kill -9, all at once, and all that they had not synced is gone (nemesis/power_loss.py)."""
+        async with self._steps.step("power-loss", f"{' '.join(names)} lose power", names) as now:
+            fault = self._faults.open("power-loss", names, undo=[{"do": "start", "node": name} for name in names])
+            await asyncio.gather(*(self.cluster.kill(name) for name in names))
+            await self._gone(names)
+            lost = await asyncio.gather(*(lose_unsynced(self.cluster, name, None) for name in names))
+            now.seen = "; ".join(f"{name} lost {loss}" for name, loss in zip(names, lost, strict=True))
+            self._faults.proved(fault, now.seen)
+
+    async def write_back(self, *names: str) -> None:
+        """What these have not synced of their metadata logs is synced, unasked, as a kernel does half a minute later."""
+        async with self._steps.step("write-back", f"the kernel of {' '.join(names)} writes back", names) as now:
+            files = await asyncio.gather(*(write_back(self.cluster.nodes[name]) for name in names))
+            now.seen = f"{sum(files)} files were not synced"
 
     # waits
 

@@ -9,7 +9,7 @@ from nemesis.races.conditions import Condition, Eyes, Sighting, answers, held
 from nemesis.races.race import cluster, race, topic
 from nemesis.races.stage import Stage
 
-Variant = Literal["goes-on", "restarted"]
+Variant = Literal["restarted", "goes-on", "power-loss"]
 
 
 @race(
@@ -24,7 +24,7 @@ Variant = Literal["goes-on", "restarted"]
             "controller.quorum.election.timeout.ms": "8000",  # who has voted waits so long before it stands itself
         },
     ),
-    affected="the reference cluster without `one-vote-in-an-epoch` (goes-on) or `vote-persisted` (restarted)",
+    affected="the reference cluster without `one-vote-in-an-epoch` (goes-on), `vote-persisted` (restarted) or `fsync-on-vote` (power-loss)",
     fixed="KIP-595, Vote Request Handling",
     references=("KIP-595",),
     expects=(),
@@ -38,9 +38,11 @@ async def two_votes(on: Stage, variant: Variant = "restarted", records: int = 20
     Variants:
       goes-on     the voter is asked twice
       restarted   the voter is killed between one's request and the other's
+      power-loss  it loses power there, and with it what it had not synced
     """
     await on.produce("t", 0, records)
     voter, first, second = await on.controllers()
+    await on.write_back(voter)
     unheard = await on.hold("Fetch", source=second, destination=voter, response=True)
     await on.until(held(unheard))
     await on.pause(second)
@@ -49,9 +51,10 @@ async def two_votes(on: Stage, variant: Variant = "restarted", records: int = 20
     await on.hold("Vote", source=first, destination=second)
     await on.hold("Vote", source=second, destination=first)
     await on.hold("Fetch", source=voter, destination=first, response=True)
+    await on.hold("EndQuorumEpoch", source=voter, destination=first)  # whose answer would name the winner
     await on.until(quorum_leader(first) == first)
-    if variant == "restarted":
-        await on.kill(voter)
+    if variant != "goes-on":
+        await (on.kill(voter) if variant == "restarted" else on.lose_power(voter))
         await on.start(voter)
         await on.until(answers(voter))
     await on.resume(second)

@@ -1,9 +1,9 @@
 """The data directory of a node that runs for real (`environment.Disk`).
 
 Paths stay inside it. Whatever changes names (a new file, a rename, a removal) syncs the directory too, without which a machine that loses
-power may forget the name of a file whose content it has.
+power may forget the name of a file whose content it has. Of the files below one directory it tells what is not synced (unsynced.py).
 
-    disk = FileDisk(Path("/var/lib/krash/c1"))
+    disk = FileDisk(Path("/var/lib/krash/c1"), told="__cluster_metadata-0")
     file = disk.open("metadata/00000000000000000000.log")
 """
 
@@ -13,12 +13,15 @@ import asyncio
 import os
 from pathlib import Path
 
+from nodes.reference.process.unsynced import Ledger, Page
+
 
 class FileDisk:
-    def __init__(self, root: Path) -> None:
-        """Created if it is missing."""
+    def __init__(self, root: Path, told: str | None = None) -> None:
+        """Created if it is missing. `told`: a directory of it."""
         self._root = root.resolve()
         self._root.mkdir(parents=True, exist_ok=True)
+        self._ledger = Ledger(self._root, told) if told is not None else None
 
     def open(self, path: str) -> OpenFile:
         at = self._inside(path)
@@ -26,7 +29,7 @@ class FileDisk:
         if created:
             at.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(at, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        return OpenFile(descriptor, at.parent if created else None)
+        return OpenFile(descriptor, at.parent if created else None, self._page(at))
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -37,6 +40,9 @@ class FileDisk:
     def replace(self, path: str, content: bytes, *, sync: bool = True) -> None:
         at = self._inside(path)
         part = at.with_name(at.name + ".part")
+        page = self._page(at)
+        if page is not None and not sync:
+            page.replaced(self.read(path))
         with part.open("wb") as file:
             file.write(content)
             if sync:
@@ -45,6 +51,8 @@ class FileDisk:
         part.replace(at)
         if sync:
             sync_directory(at.parent)
+            if page is not None:
+                page.safe()
 
     def rename(self, source: str, target: str) -> None:
         at = self._inside(target)
@@ -68,6 +76,11 @@ class FileDisk:
         at.unlink(missing_ok=True)
         if at.parent.is_dir():
             sync_directory(at.parent)
+        if (page := self._page(at)) is not None:
+            page.safe()
+
+    def _page(self, at: Path) -> Page | None:
+        return self._ledger.of(at) if self._ledger is not None else None
 
     def _inside(self, path: str) -> Path:
         at = (self._root / path).resolve()
@@ -77,9 +90,11 @@ class FileDisk:
 
 
 class OpenFile:
-    def __init__(self, descriptor: int, new_in: Path | None) -> None:
+    def __init__(self, descriptor: int, new_in: Path | None, page: Page | None = None) -> None:
         self._descriptor = descriptor
         self._new_in = new_in  # the directory that does not know its name yet
+        self._page = page
+        self._syncing = 0  # how much of it a sync that is under way makes safe
         self._size = os.fstat(descriptor).st_size
 
     def size(self) -> int:
@@ -87,6 +102,14 @@ class OpenFile:
 
     def append(self, content: bytes | bytearray) -> None:
         """All of it, or OSError; then some of it may be there."""
+        if self._page is None:
+            self._append(content)
+            return
+        with self._page.lock:
+            self._page.grows(self._size)
+            self._append(content)
+
+    def _append(self, content: bytes | bytearray) -> None:
         rest = memoryview(content)
         while rest:
             written = os.write(self._descriptor, rest)
@@ -101,11 +124,31 @@ class OpenFile:
         return b"".join(pieces)
 
     def truncate(self, size: int) -> None:
-        if size < self._size:
-            os.ftruncate(self._descriptor, size)
-            self._size = size
+        if size >= self._size:
+            return
+        if self._page is None:
+            self._truncate(size)
+            return
+        with self._page.lock:
+            self._truncate(size)
+            self._page.shrinks(size)
+            self._syncing = min(self._syncing, size)
+
+    def _truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self._size = size
 
     def sync(self) -> None:
+        if self._page is None:
+            self._sync()
+            return
+        with self._page.lock:
+            self._syncing = self._size
+        self._sync()
+        with self._page.lock:
+            self._page.synced(self._syncing, self._size)
+
+    def _sync(self) -> None:
         os.fsync(self._descriptor)
         if self._new_in is not None:
             sync_directory(self._new_in)

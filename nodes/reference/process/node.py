@@ -27,6 +27,7 @@ from nodes.reference.process.configuration import META, NodeConfiguration
 from nodes.reference.process.connections import ConnectionSettings
 from nodes.reference.process.disk import FileDisk
 from nodes.reference.process.network import KafkaNetwork
+from nodes.reference.raft.storage import DIRECTORY as METADATA_LOG
 
 if TYPE_CHECKING:
     from nodes.reference.broker.broker import Broker
@@ -41,7 +42,7 @@ async def run_node(configuration: NodeConfiguration, *, started: Callable[[], No
     """Until SIGTERM or SIGINT; OSError, BrokenInvariant and others make this node unfit to go on."""
     for name in configuration.unknown:
         _LOG.warning("the configuration %s is not known", name)
-    disk = FileDisk(configuration.directory)
+    disk = FileDisk(configuration.directory, told=METADATA_LOG)
     _mark(disk, configuration)
     network = KafkaNetwork(Codec(configuration.cluster_id), _affordable(configuration.connections))
     environment = Environment(LoopClock(), network, disk, random.Random())
