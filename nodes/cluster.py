@@ -143,6 +143,13 @@ class Cluster:
         plan = self.plan(name)
         await self.system.reformat(self.nodes[name], plan, keep_meta=keep_meta, keep_directory_id=keep_directory_id)
 
+    async def reidentify(self, name: str, id: int) -> None:
+        """Set up a node that does not run with this `node.id`, right or wrong, on an empty disk."""
+        await self._must_be_gone(name, "replaced")
+        await self.nodes[name].wipe(DATA)
+        addresses = {name: node.address for name, node in self.nodes.items()}
+        await self.system.prepare(self.nodes[name], replace(self.plan(name), id=id), self.topology, addresses)
+
     async def copy_disk(self, name: str, copy: str) -> None:
         """Keep a copy of the disk under a name; of a running node it is as torn as after a power failure."""
         await self.nodes[name].copy(DATA, f"{COPIES}/{copy}")

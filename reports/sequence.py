@@ -64,6 +64,7 @@ _MARKED = {
     "roll": "mark",
     "upgrade": "mark",
     "write-back": "mark",
+    "take-id": "mark",
     "say": "mark",
 }
 

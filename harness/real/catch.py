@@ -223,6 +223,7 @@ class RunRunner:
         settings = {
             **shown.parameters,
             **{f"config.all.{key}": value for key, value in {**shown.config, **config}.items()},
+            **{f"checks.{key}": value for key, value in shown.checks.items()},
         }
         variant = settings.pop("variant", None)
         order, more = settle(shown.source, system="reference", variant=variant, settings=settings)

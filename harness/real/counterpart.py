@@ -31,11 +31,15 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """A race: its registered name, or a file of harness/real/races. `parameters` are the race's, `config` is for every node."""
+    """A race: its registered name, or a file of harness/real/races.
+
+    `parameters` are the race's, `config` is for every node, `checks` as in a spec.
+    """
 
     race: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
+    checks: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def source(self) -> str:

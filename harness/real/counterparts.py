@@ -167,15 +167,15 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.ID_CONFLICT_RESOLVED,
         anomaly="unavailable",
-        shown=NotRun(
-            because="a topology gives every node a broker id of its own, and a backend starts no second process of one"
+        shown=Played(
+            race="two_with_one_id.py", parameters={"variant": "first-dies"}, checks={"unavailable_bound": 10.0}
         ),
     ),
     Counterpart(
         protection=Protection.STALE_EPOCH_IN_HEARTBEAT,
         anomaly="unavailable",
-        shown=NotRun(
-            because="a topology gives every node a broker id of its own, and a backend starts no second process of one"
+        shown=Played(
+            race="two_with_one_id.py", parameters={"variant": "second-dies"}, checks={"unavailable_bound": 10.0}
         ),
     ),
     Counterpart(

@@ -16,7 +16,7 @@
         await on.release(late)
         await on.until(answered(late))                               # late.answer.error: "NONE", "INELIGIBLE_REPLICA", ...
 
-Processes  start stop kill pause resume roll            Disks  wipe lose_power write_back
+Processes  start stop kill pause resume roll take_id    Disks  wipe lose_power write_back
 Network    cut heal                                     Wire   hold drop duplicate delay rule release lift
 Waits      until whether                                Clients  produce producer read raw
 Cluster    elect topic delete_topic raise_metadata_version controllers      Besides  meanwhile say id_of
@@ -79,6 +79,7 @@ class Stage:
         self._actors = Actors(steps, clients, raw)
         self._new_topic = new_topic
         self._staying: set[str] = set()
+        self._impostors: set[str] = set()  # nodes that go by another one's id
         self._meanwhile: list[asyncio.Task[Any]] = []
         self.cut, self.heal = self._links.cut, self._links.heal
         self.hold, self.drop, self.duplicate = self._wires.hold, self._wires.drop, self._wires.duplicate
@@ -94,7 +95,7 @@ class Stage:
             await self._start(name, version)
 
     async def _start(self, name: str, version: str | None = None) -> None:
-        mends = self._faults.active("kill", "stop", "wipe", "power-loss", target=name)
+        mends = self._faults.active("kill", "stop", "wipe", "power-loss", "take-id", target=name)
         for fault in mends:
             self._faults.healing(fault)
         await (self.cluster.start(name, version=version) if version else self.cluster.start(name))
@@ -146,6 +147,26 @@ class Stage:
             await self._start(name, version)
             await self.cluster.ready([name], deadline=within)
             now.seen = f"{name} serves on {version}"
+
+    async def take_id(self, name: str, other: str) -> None:
+        """Of a node that does not run, make a second one with the id of `other`, on an empty disk, as a machine that was set up wrongly.
+
+        `start` starts it; after the script it is itself again.
+        """
+        async with self._steps.step(
+            "take-id", f"{name} gets the id of {other}, and an empty disk", (name, other)
+        ) as now:
+            fault = self._faults.open("take-id", (name,), undo=[], settings={"id_of": other})
+            self._impostors.add(name)
+            await self._seen_to_be(name, self.id_of(other))
+            now.seen = f"both {name} and {other} are set up as {self.id_of(other)}"
+            self._faults.proved(fault, now.seen)
+
+    async def _seen_to_be(self, name: str, id: int) -> None:
+        await self.cluster.reidentify(name, id)
+        told = (await self.cluster.meta(name)).get("node.id")
+        if told != str(id):
+            raise NotReached(f"{name} is set up as {id}", f"its meta.properties say {told}")
 
     def leave(self, *names: str) -> None:
         """These stay as they are after the script: a dead node is not started again."""
@@ -333,6 +354,10 @@ class Stage:
         return left
 
     async def _revive(self) -> None:
+        for name in self._impostors:
+            async with self._steps.step("take-id", f"the script is over: {name} is itself again", (name,)):
+                await self.cluster.kill(name)
+                await self._seen_to_be(name, self.id_of(name))
         for name in self.cluster.nodes:
             if name in self._staying:
                 continue
