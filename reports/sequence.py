@@ -60,6 +60,7 @@ _MARKED = {
     "commit": "client",
     "abort": "client",
     "read": "client",
+    "ask-end": "client",
     "elect": "mark",
     "roll": "mark",
     "upgrade": "mark",

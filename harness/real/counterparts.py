@@ -114,7 +114,10 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.END_OFFSET_AFTER_EPOCH_START,
         anomaly="stale-end-offset",
-        shown=NotRun(because="no real workload records where it was told that a log ends, but for the final read"),
+        shown=Played(
+            race="end_offset_after_epoch_start.py",
+            checks={"enabled": ["lost-write", "inconsistent-offset", "stale-end-offset"]},
+        ),
     ),
     Counterpart(
         protection=Protection.BROKER_SELF_FENCING, anomaly="lost-write", shown=Played(race="broker_self_fencing.py")

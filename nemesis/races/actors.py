@@ -150,6 +150,17 @@ class Actors:
             now.seen = f"{len(told['offsets'])} records, up to offset {told['reached']} of {told['end']}"
             return Read(offsets=tuple(told["offsets"]), values=tuple(told["values"]))
 
+    async def ask_end(
+        self, topic: str, partition: int, *, client: str | None = None, within: float = 10.0
+    ) -> int | None:
+        """The offset at which a consumer is told that a partition ends, recorded; None: it was not told within so many seconds."""
+        node = self._find(client)
+        async with self._steps.step("ask-end", f"{node.name} asks where {topic}-{partition} ends", (node.name,)) as now:
+            told = await node.tell("ask_end", topic=topic, partition=partition, within=within)
+            now.seen = f"not told: {told['error']}" if told["error"] else f"at offset {told['end']}"
+            end: int | None = told["end"]
+            return end
+
     async def raw(self, name: str, client: str) -> RawClient:
         if self._raw is None:
             raise RuntimeError("raw requests need a client node")

@@ -46,6 +46,7 @@ class ScriptedClient:
             "begin": self.begin,
             "end": self.end,
             "read": self.read,
+            "ask_end": self.ask_end,
         }
         if command["do"] not in verbs:
             raise Unknown(f"no command {command['do']!r}; there are {', '.join(verbs)}")
@@ -91,6 +92,30 @@ class ScriptedClient:
         self._readers[""] += 1
         name = f"{self._client}.r{self._readers['']}"
         return await asyncio.to_thread(self._read, name, topic, partition, isolation, within, to)
+
+    async def ask_end(self, topic: str, partition: int, within: float) -> dict[str, Any]:
+        """Ask where a partition ends, as consumers do (ListOffsets), and record what was told: `end`, or an `error`."""
+        self._readers[""] += 1
+        name = f"{self._client}.r{self._readers['']}"
+        return await asyncio.to_thread(self._ask_end, name, TopicPartition(topic, partition), within)
+
+    def _ask_end(self, name: str, place: TopicPartition, within: float) -> dict[str, Any]:
+        consumer = clients.new_consumer(clients.drain_config(self._bootstrap, name, Settings()))
+        start: int | None = None
+        end: int | None = None
+        error: str | None = None
+        about: dict[str, Any] = {"phase": Phase.MAIN, "topic": place.topic, "partition": place.partition}
+        process = self._recorder.new_process()
+        op = self._recorder.invoke(client=name, kind=OpKind.BOUNDS, process=process, **about)
+        try:
+            start, end = consumer.get_watermark_offsets(place, timeout=within, cached=False)
+        except KafkaException as raised:
+            error = error_name(raised.args[0])
+        finally:
+            clients.close(consumer)
+        self._recorder.bounds(op, log_start=start, log_end=end, read_to=None, error=error, **about)
+        self._recorder.complete(op, Outcome.FAIL if error else Outcome.OK, error=error)
+        return {"end": end, "error": error}
 
     def _read(
         self, name: str, topic: str, partition: int, isolation: str, within: float, to: int | None

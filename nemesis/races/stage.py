@@ -18,7 +18,7 @@
 
 Processes  start stop kill pause resume roll take_id    Disks  wipe lose_power write_back
 Network    cut heal                                     Wire   hold drop duplicate delay rule release lift
-Waits      until whether                                Clients  produce producer read raw
+Waits      until whether                                Clients  produce producer read ask_end raw
 Cluster    elect topic delete_topic raise_metadata_version controllers      Besides  meanwhile say id_of
 
 Rules of a script. It never sleeps: every wait is an `until` with a condition and a deadline; when that passes, the race is
@@ -304,6 +304,10 @@ class Stage:
     async def read(self, topic: str, partition: int, **how: Any) -> Read:
         """Read a partition from start to end now, as a consumer: nemesis/races/actors.py."""
         return await self._actors.read(topic, partition, **how)
+
+    async def ask_end(self, topic: str, partition: int, **how: Any) -> int | None:
+        """Where a consumer is told that a partition ends now: nemesis/races/actors.py."""
+        return await self._actors.ask_end(topic, partition, **how)
 
     async def raw(self, name: str, *, client: str = "w1") -> RawClient:
         """A client that speaks the protocol itself: what no library sends (nemesis/races/raw.py)."""
