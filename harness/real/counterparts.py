@@ -209,9 +209,7 @@ COUNTERPARTS: Final[tuple[Counterpart, ...]] = (
     Counterpart(
         protection=Protection.COMMIT_IN_OWN_EPOCH,
         anomaly="lost-write",
-        shown=NotRun(
-            because="Figure 8 needs a Fetch answer that ends between two batches; the metadata fetch size of a node is no setting"
-        ),
+        shown=Played(race="commit_in_own_epoch.py"),
     ),
     Counterpart(
         protection=Protection.FSYNC_ON_APPEND,

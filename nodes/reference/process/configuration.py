@@ -39,6 +39,10 @@ _RAFT: Final = {
     "controller.quorum.request.timeout.ms": "request_timeout",
     "controller.quorum.retry.backoff.ms": "retry_backoff",
 }
+_RAFT_BYTES: Final = {  # KIP-1219
+    "controller.quorum.fetch.max.bytes": "fetch_max_bytes",
+    "controller.quorum.fetch.snapshot.max.bytes": "snapshot_max_bytes",
+}
 _CONTROLLER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "broker.session.timeout.ms": ("broker_session_timeout", lambda value: int(value) * MILLISECOND),
     "num.partitions": ("num_partitions", int),
@@ -138,7 +142,7 @@ def known_names() -> frozenset[str]:
     """What a node understands, or may be told without harm because Kafka is told it, too."""
     own = {"process.roles", "node.id", "log.dirs", "cluster.id", "listeners", "advertised.listeners"}
     own |= {"controller.quorum.voters", "krash.protections.off"}
-    return frozenset({*own, *_RAFT, *_CONTROLLER, *_KNOWN_TO_KAFKA, *(_dotted(name) for name in _BROKER_FIELDS)}) | {
+    return frozenset({*own, *_RAFT, *_RAFT_BYTES, *_CONTROLLER, *_KNOWN_TO_KAFKA, *(_dotted(name) for name in _BROKER_FIELDS)}) | {
         _dotted(field.name) for kind in _OF_NUMBERS for field in fields(kind)
     }
 
@@ -225,7 +229,8 @@ def _controller(values: Mapping[str, str], cluster_id: str) -> ControllerSetting
 
 def _raft(values: Mapping[str, str], cluster_id: str, voters: tuple[int, ...]) -> RaftConfig:
     times = {field: _number(values, name, lowest=1) * MILLISECOND for name, field in _RAFT.items() if name in values}
-    return RaftConfig(cluster_id=cluster_id, voters=Voters(voters), **times)
+    sizes = {field: _number(values, name, lowest=1) for name, field in _RAFT_BYTES.items() if name in values}
+    return RaftConfig(cluster_id=cluster_id, voters=Voters(voters), **times, **sizes)
 
 
 def _cluster_id(directory: Path, values: Mapping[str, str]) -> str:

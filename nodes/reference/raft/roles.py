@@ -28,7 +28,7 @@ class RaftConfig:
     request_timeout: int = 2 * SECOND
     retry_backoff: int = 20 * MILLISECOND
     fetch_max_wait_ms: int = 500
-    fetch_max_bytes: int = 8 << 20
+    fetch_max_bytes: int = 1 << 20  # of a response, which has one batch at least
     snapshot_max_bytes: int = 1 << 20  # of a piece
 
     @property
