@@ -49,7 +49,9 @@ def _parsed(path: str, told: bytes) -> Unsynced:
         if "size" in said:
             return Unsynced(path=path, size=int(said["size"]), content=None)
         content = said["content"]
-        return Unsynced(path=path, size=None, content=None if content is None else base64.b64decode(content))
+        return Unsynced(
+            path=path, size=None, content=None if content is None else base64.b64decode(content, validate=True)
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise Unproved(f"{LEDGER}/{path} does not say what was synced: {error!r}") from None
 

@@ -112,9 +112,8 @@ def catch_really(flags: Flags, runner: Runner | None = None) -> int:
     with Kept(flags.runs / FILE, lambda found: RealTry(**found)) as tries:
         missing = [one for one in every if one.missing(_of(one, tries.all))]
         left_out = sum(map(_is_left_out, asked))
-        console.print(
-            f" plan      {len(every)} runs, {len(missing)} to do; {left_out} protections have none, and say why"
-        )
+        reasons = f"; {left_out} protections have none, and say why" if left_out else ""
+        console.print(f" plan      {len(every)} runs, {len(missing)} to do{reasons}")
         try:
             asyncio.run(_all(missing, tries, runner or RunRunner(console, flags.runs), console))
         except (KeyboardInterrupt, Interrupted):

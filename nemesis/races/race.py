@@ -184,20 +184,27 @@ def cluster(
     topics: Sequence[Topic] = (),
     clients: int = 1,
     config: Mapping[str, str] | None = None,
+    of_nodes: Mapping[str, Mapping[str, str]] | None = None,
     quorum: QuorumKind = QuorumKind.STATIC,
     features: Mapping[str, int] | None = None,
 ) -> Topology:
     """Controllers c1.. (ids 101..), brokers b1.. (ids 1..) and clients w1.., with the configuration of races and `config` on top.
 
-    features: levels at format time, {"eligible.leader.replicas.version": 0}.
+    of_nodes: name -> what is different there. features: levels at format time, {"eligible.leader.replicas.version": 0}.
     """
-    settings = {**CONFIG, **(config or {}), **given.config}
+    common, own = {**CONFIG, **(config or {})}, of_nodes or {}
     shapes = [(f"c{n}", 100 + n, ServerRole.CONTROLLER) for n in range(1, controllers + 1)]
     shapes += [(f"b{n}", n, ServerRole.BROKER) for n in range(1, brokers + 1)]
     return Topology(
         system=given.system,
         nodes=tuple(
-            NodePlan(name=name, id=id, roles=frozenset({role}), version=given.version, config=settings)
+            NodePlan(
+                name=name,
+                id=id,
+                roles=frozenset({role}),
+                version=given.version,
+                config={**common, **own.get(name, {}), **given.config},
+            )
             for name, id, role in shapes
         ),
         topics=tuple(topics),

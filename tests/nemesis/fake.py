@@ -110,6 +110,9 @@ class FakeNode:
         return 0
 
     async def run(self, argv: tuple[str, ...], *, timeout: float, stdin: bytes = b"") -> Completed:
+        if argv[0] == "sync":
+            assert all(path.removeprefix(f"/{self.name}/") in self.files for path in argv[1:])
+            return Completed(code=0, stdout=b"", stderr=b"")
         assert argv[:3] == ("stat", "-c", "%s")
         sizes = [len(self.files[path.removeprefix(f"/{self.name}/")]) for path in argv[3:]]
         return Completed(code=0, stdout="\n".join(map(str, sizes)).encode(), stderr=b"")
@@ -359,3 +362,12 @@ class FakeCluster:
     async def reformat(self, name: str, *, keep_meta: bool, keep_directory_id: bool) -> None:
         self.reformatted.append((name, keep_meta, keep_directory_id))
         self._format(self.nodes[name])
+
+    async def reidentify(self, name: str, id: int) -> None:
+        if not isinstance(self.nodes[name].process, Gone):
+            raise NodeError(f"{name} runs")
+        self.nodes[name].files = {"data/meta.properties": f"node.id={id}\n".encode()}
+
+    async def meta(self, name: str) -> dict[str, str]:
+        lines = self.nodes[name].files["data/meta.properties"].decode().split()
+        return dict(line.split("=", 1) for line in lines)

@@ -170,6 +170,89 @@ def test_power_loss_of_something_that_is_not_kafka_says_so() -> None:
     run(scenario())
 
 
+METADATA = "data/__cluster_metadata-0"
+
+
+def telling(on: FakeCluster, name: str, **files: str) -> dict[str, bytes]:
+    """A node that says what it has not synced: by file, in JSON. Its files."""
+    held = on.nodes[name].files
+    held["data/unsynced/README"] = b"..."
+    held[f"{METADATA}/0.log"], held[f"{METADATA}/quorum-state"] = b"0123456789", b"newer"
+    held |= {
+        f"data/unsynced/__cluster_metadata-0/{path.replace('_', '-').replace('-log', '.log')}": said.encode()
+        for path, said in files.items()
+    }
+    return held
+
+
+def test_power_loss_takes_back_what_a_node_says_it_had_not_synced_of_its_metadata_log() -> None:
+    async def scenario() -> None:
+        on = written()
+        on.nodes["c1"].files.clear()
+        files = telling(on, "c1", **{"0_log": '{"size": 4}', "quorum_state": '{"content": "b2xk"}'})
+        fault = make("power-loss", "c1", on, safe=False)
+        await fault.prepare(on)
+        proof = await fault.inject(on)
+        assert (files[f"{METADATA}/0.log"], files[f"{METADATA}/quorum-state"]) == (b"0123", b"old")
+        assert [path for path in files if "unsynced" in path] == ["data/unsynced/README"]
+        assert "0.log from byte 4 on" in proof.sentence
+        assert "quorum-state as it was replaced" in proof.sentence
+        await fault.heal(on)
+        assert await on.nodes["c1"].state() == Running()
+
+    run(scenario())
+
+
+def test_power_loss_removes_a_file_that_no_disk_knew() -> None:
+    async def scenario() -> None:
+        on = written()
+        files = telling(on, "b2", quorum_state='{"content": null}')
+        await injected("power-loss", "b2", on)
+        assert f"{METADATA}/quorum-state" not in files
+        assert files[f"{METADATA}/0.log"] == b"0123456789"
+
+    run(scenario())
+
+
+def test_a_node_that_has_synced_everything_loses_nothing() -> None:
+    async def scenario() -> None:
+        on = written()
+        on.nodes["c1"].files.clear()
+        files = telling(on, "c1")
+        before = dict(files)
+        fault = make("power-loss", "c1", on, safe=False)
+        await fault.prepare(on)
+        assert (await fault.inject(on)).sentence.endswith("c1 lost nothing, all was synced")
+        assert files == before
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("said", ["", "{}", '{"size": "many"}', '{"content": "?"}', "[]"])
+def test_what_cannot_be_read_of_what_a_node_says_is_not_proved(said: str) -> None:
+    async def scenario() -> None:
+        on = written()
+        telling(on, "b2", quorum_state=said)
+        with pytest.raises(Unproved, match="quorum-state does not say what was synced"):
+            await injected("power-loss", "b2", on)
+
+    run(scenario())
+
+
+def test_a_power_loss_of_metadata_that_changed_nothing_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(path: str, content: bytes) -> None:
+        return None
+
+    async def scenario() -> None:
+        on = written()
+        telling(on, "b2", **{"0_log": '{"size": 4}'})
+        monkeypatch.setattr(on.nodes["b2"], "write", nothing)
+        with pytest.raises(Unproved, match=r"0.log is not what it was when it was last synced"):
+            await injected("power-loss", "b2", on)
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 class TestSafeMode:
     def test_the_isr_without_the_target_must_be_large_enough(self, kind: str) -> None:

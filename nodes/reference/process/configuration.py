@@ -49,6 +49,8 @@ _CONTROLLER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "default.replication.factor": ("default_replication_factor", int),
     "unclean.leader.election.enable": ("unclean_leader_election_enable", lambda value: _boolean(value)),
     "krash.metadata.version": ("metadata_version", int),
+    "krash.snapshot.records": ("snapshot_every", lambda value: _count(value)),
+    "krash.snapshot.records.lagging": ("snapshot_every_lagging", lambda value: _count(value)),
 }
 _KNOWN_TO_KAFKA: Final = frozenset(
     {
@@ -142,9 +144,9 @@ def known_names() -> frozenset[str]:
     """What a node understands, or may be told without harm because Kafka is told it, too."""
     own = {"process.roles", "node.id", "log.dirs", "cluster.id", "listeners", "advertised.listeners"}
     own |= {"controller.quorum.voters", "krash.protections.off"}
-    return frozenset({*own, *_RAFT, *_RAFT_BYTES, *_CONTROLLER, *_KNOWN_TO_KAFKA, *(_dotted(name) for name in _BROKER_FIELDS)}) | {
-        _dotted(field.name) for kind in _OF_NUMBERS for field in fields(kind)
-    }
+    return frozenset(
+        {*own, *_RAFT, *_RAFT_BYTES, *_CONTROLLER, *_KNOWN_TO_KAFKA, *(_dotted(name) for name in _BROKER_FIELDS)}
+    ) | {_dotted(field.name) for kind in _OF_NUMBERS for field in fields(kind)}
 
 
 def _broker(
@@ -313,6 +315,12 @@ def _boolean(value: str, name: str = "") -> bool:
     if value.lower() not in ("true", "false"):
         raise BadConfiguration(f"{name}={value}: true or false")
     return value.lower() == "true"
+
+
+def _count(value: str) -> int:
+    if int(value) < 1:
+        raise ValueError("1 or more")
+    return int(value)
 
 
 def _words(text: str) -> list[str]:

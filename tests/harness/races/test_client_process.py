@@ -103,6 +103,22 @@ def test_what_is_sent_and_read_is_recorded(tmp_path: Path, mock: MockCluster) ->
     assert scene.steps[0].seen == "20 of 20 acknowledged, offsets 0..19"
 
 
+def test_where_a_log_is_told_to_end_is_recorded(tmp_path: Path, mock: MockCluster) -> None:
+    async def script(scene: Scene) -> None:
+        await (await scene.actors.usual()).send("t", 1, 20)
+        assert await scene.actors.ask_end("t", 1) == 20
+        assert await scene.actors.ask_end("t", 7, within=2) is None
+
+    scene = play(tmp_path, mock, script)
+    known, unknown = scene.table("bounds")
+    assert (known["phase"], known["partition"], known["log_start"], known["log_end"]) == ("main", 1, 0, 20)
+    assert (known["error"], known["read_to"]) == (None, None)
+    assert (unknown["partition"], unknown["log_end"], unknown["error"]) == (7, None, "_UNKNOWN_PARTITION")
+    asked = [row for row in scene.table("ops") if row["kind"] == "bounds"]
+    assert [row["outcome"] for row in asked] == ["ok", "fail"]
+    assert [step.seen for step in scene.steps.values()][1:] == ["at offset 20", "not told: _UNKNOWN_PARTITION"]
+
+
 def test_records_that_are_not_acknowledged_end_the_race_unless_anything_goes(tmp_path: Path, mock: MockCluster) -> None:
     async def script(scene: Scene) -> None:
         quick = await scene.actors.producer(

@@ -11,6 +11,7 @@ from nemesis.wire.gate import GateDied
 from nemesis.wire.rule import Hold as HoldAct
 from nodes.cluster import NotReached as NotSeen
 from nodes.topology import Topic
+from tests.nemesis.fake import FakeCluster
 from tests.nemesis.races.fakes import FakeGate, frame, perform
 
 
@@ -65,6 +66,63 @@ def test_whether_takes_either_answer() -> None:
         "no: unfenced: b1, b2",
         "yes: unfenced: b1; b1 is running",
     ]
+
+
+def test_a_node_loses_power_and_what_it_had_not_synced() -> None:
+    async def script(on: Stage) -> None:
+        files = on.cluster.nodes["c1"].files
+        files |= {"data/unsynced/README": b"", "data/unsynced/log": b'{"size": 2}', "data/log": b"1234"}
+        await on.lose_power("c1")
+        assert files["data/log"] == b"12"
+        files |= {"data/unsynced/log": b'{"size": 2}', "data/log": b"1234"}
+        await on.start("c1")
+        await on.write_back("c1")
+        await on.lose_power("c1")
+        assert files["data/log"] == b"1234"
+
+    told = perform(script)
+    assert told.raised is None
+    steps = [(step.verb, step.seen) for step in told.steps.values()]
+    assert steps[0] == ("power-loss", "c1 lost log from byte 2 on")
+    assert steps[2:4] == [
+        ("write-back", "1 files were not synced"),
+        ("power-loss", "c1 lost nothing, all was synced"),
+    ]
+    assert [(row.name, row.targets, row.status) for row in told.faults.values()] == [
+        ("power-loss", ("c1",), "healed"),
+        ("power-loss", ("c1",), "healed"),
+    ]
+    assert told.left == []
+
+
+def test_a_node_that_went_by_anothers_id_is_itself_again_at_the_end() -> None:
+    async def script(on: Stage) -> None:
+        await on.kill("b2")
+        await on.take_id("b2", "b1")
+        assert (await on.cluster.meta("b2"))["node.id"] == "1"
+        await on.start("b2")
+        cluster.append(on.cluster)
+
+    cluster: list[FakeCluster] = []
+    told = perform(script)
+    assert told.raised is None
+    assert [step.text for step in told.steps.values()][1:] == [
+        "b2 gets the id of b1, and an empty disk",
+        "start b2",
+        "the script is over: b2 is itself again",
+        "the script is over: start b2",
+    ]
+    assert cluster[0].nodes["b2"].files["data/meta.properties"] == b"node.id=2\n"
+    assert {row.name: row.status for row in told.faults.values()} == {"kill": "healed", "take-id": "healed"}
+
+
+def test_a_node_that_runs_keeps_its_id() -> None:
+    async def script(on: Stage) -> None:
+        await on.take_id("b2", "b1")
+
+    told = perform(script)
+    assert "b2 runs" in str(told.raised)
+    assert told.left == []
 
 
 def test_what_was_broken_is_a_fault_that_the_mending_verb_closes() -> None:

@@ -64,10 +64,11 @@ def test_a_broker(tmp_path: Path) -> None:
 
 def test_a_controller(tmp_path: Path) -> None:
     text = "process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://:9093\ncontroller.quorum.voters=1@h:9093\n"
-    node = read(text + "controller.quorum.fetch.timeout.ms=300\nunclean.leader.election.enable=true", tmp_path)
+    more = "controller.quorum.fetch.timeout.ms=300\ncontroller.quorum.fetch.max.bytes=1\nunclean.leader.election.enable=true"
+    node = read(text + more, tmp_path)
     assert node.broker is None
     assert node.controller_listener == Address("127.0.0.1", 9093)
-    assert node.raft.fetch_timeout == 300 * MILLISECOND
+    assert (node.raft.fetch_timeout, node.raft.fetch_max_bytes) == (300 * MILLISECOND, 1)
     assert node.controller.unclean_leader_election_enable
 
 
@@ -76,6 +77,7 @@ def test_a_controller(tmp_path: Path) -> None:
     [
         ("process.roles=leader", "process.roles=leader: broker, controller, or broker,controller"),
         ("process.roles=", "process.roles is missing"),
+        ("krash.snapshot.records=0", "krash.snapshot.records=0: 1 or more"),
         ("node.id=one", "node.id=one: a whole number"),
         ("node.id=-1", "node.id=-1: at least 0"),
         ("node.id=101", "names 101, which is no controller"),
