@@ -12,8 +12,8 @@ nothing is thrown away, or a broker that keeps its word would be accused. `flush
 Of its metadata log Kafka loses nothing: voters sync it before they answer. A node that tells what it has not synced of it (the reference
 cluster's, nemesis/unsynced.py) loses that, so controllers of such a cluster are targets too.
 
-Left alone: checkpoints (Kafka syncs and renames them), producer snapshots below the
-cut. Indexes above the cut are deleted; Kafka rebuilds them after an unclean shutdown.
+Left alone: checkpoints (Kafka syncs and renames them), producer snapshots below the cut. Indexes above the cut are deleted; Kafka rebuilds
+them after an unclean shutdown.
 
 Proof: the process is gone by SIGKILL, every cut segment has the expected size, and the deleted files are gone; the sentence says which
 offsets were thrown away.

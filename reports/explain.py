@@ -328,6 +328,7 @@ FAULTS = {
     "wipe": "The node loses its disk and comes back empty, as after a replaced drive.",
     "roll-back": "The node's disk goes back to an earlier copy, as after a restored snapshot.",
     "power-loss": "The process is killed and everything it had not yet synced to disk is gone.",
+    "take-id": "A second process is set up with the id of another node, on an empty disk, as by a mistake in its configuration.",
     "upgrade": "The node is restarted on another version.",
 }
 

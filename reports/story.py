@@ -23,6 +23,7 @@ _BROKE = {
     "wipe": "given an empty disk in place of its own",
     "roll-back": "given an old copy of its disk",
     "power-loss": "without power",
+    "take-id": "set up with the id of another node",
 }
 _MESSAGES = 4
 _CRASHES = 10

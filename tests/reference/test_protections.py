@@ -17,19 +17,27 @@ from reports.protections import RealTry
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
 
 
-async def tried(wanted: Wanted, runs: Path) -> Sequence[RealTry]:
+# one that needs nothing but the network, one a controller that loses power, one a second process of a broker's id
+TRIED = {
+    Protection.BROKER_SELF_FENCING: "lost-write",
+    Protection.FSYNC_ON_APPEND: "lost-write",
+    Protection.ID_CONFLICT_RESOLVED: "unavailable",
+}
+
+
+async def tried(wanted: Sequence[Wanted], runs: Path) -> Sequence[RealTry]:
     runner = RunRunner(Console(quiet=True), runs)
     try:
-        return await runner.run([wanted])
+        return await runner.run(wanted)
     finally:
         await runner.close()
 
 
-def test_a_leader_without_a_lease_acknowledges_what_is_lost(tmp_path: Path) -> None:
-    fencing = next(one for one in COUNTERPARTS if one.protection is Protection.BROKER_SELF_FENCING)
-    wanted = Wanted(counterpart=fencing, off=True)
-    (found,) = asyncio.run(tried(wanted, tmp_path))
-    assert (found.status, found.verdict) == ("judged", "invalid"), found
-    assert found.anomalies["lost-write"] > 0
-    assert found.first_s is not None
+def test_what_a_protection_prevents_comes_without_it(tmp_path: Path) -> None:
+    wanted = [Wanted(counterpart=one, off=True) for one in COUNTERPARTS if one.protection in TRIED]
+    found = asyncio.run(tried(wanted, tmp_path))
+    for one, told in zip(wanted, found, strict=True):
+        assert (told.status, told.verdict) == ("judged", "invalid"), told
+        assert told.anomalies[TRIED[one.counterpart.protection]] > 0
+    assert found[0].first_s is not None
     assert [path.name for path in tmp_path.iterdir()] == ["judge.log"]  # what came as stated is not kept
