@@ -48,17 +48,17 @@ async def snapshot_of_too_much(on: Stage, records: int = 20, many: int = 300, le
     writer = await on.producer("x")
     active, *standbys = await on.controllers()
     (standby,) = set(standbys) - {"c3"}
-    about = {"source": standby, "destination": active}
-    told = await on.hold("ControllerHeartbeat", **about, where="startSnapshot = true", response=True)
+    orders = "startSnapshot = true"
+    told = await on.hold("ControllerHeartbeat", source=standby, destination=active, where=orders, response=True)
     await on.topic(Topic(name="few", partitions=40, replication=1))
     await on.until(held(told))
-    asked = await on.hold("Fetch", **about)
+    asked = await on.hold("Fetch", source=standby, destination=active)
     await on.until(held(asked))
     await on.topic(Topic(name="many", partitions=many, replication=1))
     await on.cut("b1", "b2")
     await writer.send("t", 0, records)
     await on.until(isr("t", 0) == {"b1"})
-    news = await on.hold("Fetch", **about, response=True)
+    news = await on.hold("Fetch", source=standby, destination=active, response=True)
     await on.release(asked, "one")
     await on.until(held(news))
     await on.until(held(told, len(told.messages) + 1))  # the newest: who waits too long for an answer asks anew
