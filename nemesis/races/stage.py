@@ -358,7 +358,7 @@ class Stage:
         return left
 
     async def _revive(self) -> None:
-        for name in self._impostors:
+        for name in sorted(self._impostors):
             async with self._steps.step("take-id", f"the script is over: {name} is itself again", (name,)):
                 await self.cluster.kill(name)
                 await self._seen_to_be(name, self.id_of(name))
