@@ -31,6 +31,7 @@ from workloads.workload import ClientContext, Reads, TopicFacts
 
 ASK_S = 2.0  # longest wait for committed offsets or watermarks
 REREAD = 1000  # records read once more after a position was lost
+LEAVE_S = 0.5  # longest wait for a coordinator that may be gone: nothing that counts is committed on leaving
 
 
 def share(topics: Sequence[TopicFacts], index: int, of: int) -> list[tuple[str, int]]:
@@ -62,7 +63,7 @@ class Poller:
             while not self._context.stop.is_set():
                 self._poll_once(consumer)
         finally:
-            clients.close(consumer)
+            clients.close(consumer, LEAVE_S)
 
     @property
     def _subscribes(self) -> bool:

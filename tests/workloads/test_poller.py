@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from tests.workloads.recording import MemoryRecorder, context
 from tests.workloads.test_drain import Stored
+from workloads import clients
 from workloads.op import OpKind, Outcome
 from workloads.poller import REREAD, Poller, share
 from workloads.settings import Settings
@@ -147,3 +151,26 @@ def test_consumers_take_up_partitions_the_way_the_settings_say(mode, ways):
     for index in range(2):
         Poller(context("nowhere", recorder, topics={"log": 2}), settings, index)._take_up(Taking())
     assert {op.client: op.kind for op in recorder.ops} == ways
+
+
+def test_nobody_waits_for_a_coordinator_that_is_gone(monkeypatch):
+    """librdkafka tells it that the reader leaves, and waits for its answer; what a reader commits then counts for nothing."""
+    gone, answers = threading.Event(), threading.Event()
+
+    class Leaving(Scripted):
+        def subscribe(self, topics, **callbacks): ...
+
+        def close(self):
+            gone.set()
+            answers.wait(60)
+
+    given = context("nowhere", MemoryRecorder(), topics={"log": 2})
+    given.stop.set()
+    monkeypatch.setattr(clients, "new_consumer", lambda config: Leaving())
+    monkeypatch.setattr("workloads.poller.LEAVE_S", 0.01)
+    began = time.monotonic()
+    Poller(given, Settings(consumer_mode="subscribe"), 0).run()
+    took = time.monotonic() - began
+    answers.set()
+    assert gone.is_set()
+    assert took < clients.CLOSE_S
