@@ -16,10 +16,10 @@ import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from nemesis.disks import DATA
 from nemesis.fault import Unproved
 from nodes.node import Node
 
-DATA = "data"
 LEDGER = f"{DATA}/unsynced"
 README = "README"
 PART = ".part"  # being told when the process was killed: nothing had been written yet

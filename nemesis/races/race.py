@@ -55,6 +55,13 @@ CONFIG: Final[Mapping[str, str]] = {
 }
 
 
+# `of_nodes` of a controller that votes, and never stands for election itself.
+ONLY_VOTES: Final[Mapping[str, str]] = {
+    "controller.quorum.fetch.timeout.ms": "600000",
+    "controller.quorum.election.timeout.ms": "600000",
+}
+
+
 class BadRace(ValueError):
     """A race that cannot be: no default for a parameter, a variant without names. The message names race and parameter."""
 

@@ -36,6 +36,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from nemesis.disks import DATA
 from nemesis.power_loss import lose_unsynced
 from nemesis.races.actors import Actors, Producer
 from nemesis.races.books import FaultBook, NotReached, Now, StepBook
@@ -51,7 +52,6 @@ from nodes.cluster import NotReached as NotSeen
 from nodes.node import Gone, Paused, Running
 from nodes.topology import Topic
 
-DATA = "data"
 WITHIN = 30.0  # seconds: the deadline of a wait that names none
 LOOK_AGAIN = 0.1
 T = TypeVar("T")

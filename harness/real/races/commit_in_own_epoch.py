@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from nemesis.races.asked import quorum_epoch, quorum_leader
 from nemesis.races.conditions import all_of, held, isr, leader_of
-from nemesis.races.race import cluster, race, topic
+from nemesis.races.race import ONLY_VOTES, cluster, race, topic
 from nemesis.races.stage import Stage
-
-# a controller that votes, and never stands for election itself
-ONLY_VOTES = {"controller.quorum.fetch.timeout.ms": "600000", "controller.quorum.election.timeout.ms": "600000"}
 
 
 @race(
@@ -50,9 +47,8 @@ async def commit_in_own_epoch(on: Stage, records: int = 20, alone_s: float = 3.0
     await writer.send("t", 0, records, need="nothing")
     await on.until(held(late))
     unread = await on.hold("Fetch", source=voter, destination=rival)
-    news = await on.hold(
-        "Fetch", source="b2", destination="c*", response=True
-    )  # it would end if what it knows were replaced
+    # b2 would end if what it knows to be committed were replaced
+    news = await on.hold("Fetch", source="b2", destination="c*", response=True)
     apart = await on.cut(first, rival)
     alone = await on.cut(first, voter)
     await on.release(late)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nemesis.races.asked import end_offset
-from nemesis.races.conditions import all_of, held, leader_of
+from harness.real.beginnings import leads_with_an_old_high_watermark
 from nemesis.races.race import cluster, race, topic
 from nemesis.races.stage import Stage
 
@@ -23,13 +22,5 @@ async def end_offset_after_epoch_start(on: Stage, records: int = 50, more: int =
     b2 leads, and b3, which is in the ISR still, cannot reach it. So b2 does not know that those records are committed. A leader that
     tells clients its high watermark all the same makes the end of the log go backwards; since KIP-207 it says that it cannot tell yet.
     """
-    await on.produce("t", 0, records)
-    await on.until(all_of(end_offset("t", 0, on="b2") == records, end_offset("t", 0, on="b3") == records))
-    where = f"highWatermark >= {records + more}"
-    news = [await on.hold("Fetch", source=one, destination="b1", where=where, response=True) for one in ("b2", "b3")]
-    await on.produce("t", 0, more)
-    await on.until(all_of(*map(held, news)))
-    await on.cut("b2", "b3")
-    await on.kill("b1")
-    await on.until(leader_of("t", 0) == "b2")
+    await leads_with_an_old_high_watermark(on, records, more)
     await on.ask_end("t", 0, within=told_s)

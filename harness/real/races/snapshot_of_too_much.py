@@ -6,12 +6,9 @@ import asyncio
 
 from nemesis.races.asked import quorum_leader
 from nemesis.races.conditions import held, isr, leader_of
-from nemesis.races.race import cluster, race, topic
+from nemesis.races.race import ONLY_VOTES, cluster, race, topic
 from nemesis.races.stage import Stage
 from nodes.topology import Topic
-
-# a controller that votes, and never stands for election itself
-ONLY_VOTES = {"controller.quorum.fetch.timeout.ms": "600000", "controller.quorum.election.timeout.ms": "600000"}
 
 
 @race(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from harness.real.beginnings import leads_with_an_old_high_watermark
 from nemesis.races.asked import end_offset
-from nemesis.races.conditions import all_of, held, leader_of
+from nemesis.races.conditions import leader_of
 from nemesis.races.race import cluster, race, topic
 from nemesis.races.stage import Stage
 
@@ -23,15 +24,7 @@ async def truncate_by_epoch(on: Stage, records: int = 50, more: int = 10, hears_
     b2 leads, and b3 cannot reach it. A replica that cuts its log to its own high watermark, as before KIP-101, loses the last records
     there and then. b2 dies, b3 leads, and they are gone.
     """
-    await on.produce("t", 0, records)
-    await on.until(all_of(end_offset("t", 0, on="b2") == records, end_offset("t", 0, on="b3") == records))
-    where = f"highWatermark >= {records + more}"
-    news = [await on.hold("Fetch", source=one, destination="b1", where=where, response=True) for one in ("b2", "b3")]
-    await on.produce("t", 0, more)
-    await on.until(all_of(*map(held, news)))
-    await on.cut("b2", "b3")
-    await on.kill("b1")
-    await on.until(leader_of("t", 0) == "b2")
+    await leads_with_an_old_high_watermark(on, records, more)
     if await on.whether(end_offset("t", 0, on="b3") == records, within=hears_s):
         await on.say("b3 has cut its log to its own high watermark", "b3")
     await on.kill("b2")

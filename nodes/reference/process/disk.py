@@ -13,7 +13,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from nodes.reference.process.unsynced import Ledger, Page
+from nodes.reference.process.unsynced import Ledger, Page, Untold
 
 
 class FileDisk:
@@ -41,8 +41,8 @@ class FileDisk:
         at = self._inside(path)
         part = at.with_name(at.name + ".part")
         page = self._page(at)
-        if page is not None and not sync:
-            page.replaced(self.read(path))
+        if not sync:
+            page.replaces(at)
         with part.open("wb") as file:
             file.write(content)
             if sync:
@@ -51,8 +51,7 @@ class FileDisk:
         part.replace(at)
         if sync:
             sync_directory(at.parent)
-            if page is not None:
-                page.safe()
+            page.safe()
 
     def rename(self, source: str, target: str) -> None:
         at = self._inside(target)
@@ -76,11 +75,10 @@ class FileDisk:
         at.unlink(missing_ok=True)
         if at.parent.is_dir():
             sync_directory(at.parent)
-        if (page := self._page(at)) is not None:
-            page.safe()
+        self._page(at).safe()
 
-    def _page(self, at: Path) -> Page | None:
-        return self._ledger.of(at) if self._ledger is not None else None
+    def _page(self, at: Path) -> Page | Untold:
+        return self._ledger.of(at) if self._ledger is not None else Untold()
 
     def _inside(self, path: str) -> Path:
         at = (self._root / path).resolve()
@@ -90,7 +88,7 @@ class FileDisk:
 
 
 class OpenFile:
-    def __init__(self, descriptor: int, new_in: Path | None, page: Page | None = None) -> None:
+    def __init__(self, descriptor: int, new_in: Path | None, page: Page | Untold) -> None:
         self._descriptor = descriptor
         self._new_in = new_in  # the directory that does not know its name yet
         self._page = page
@@ -102,19 +100,13 @@ class OpenFile:
 
     def append(self, content: bytes | bytearray) -> None:
         """All of it, or OSError; then some of it may be there."""
-        if self._page is None:
-            self._append(content)
-            return
+        rest = memoryview(content)
         with self._page.lock:
             self._page.grows(self._size)
-            self._append(content)
-
-    def _append(self, content: bytes | bytearray) -> None:
-        rest = memoryview(content)
-        while rest:
-            written = os.write(self._descriptor, rest)
-            self._size += written
-            rest = rest[written:]
+            while rest:
+                written = os.write(self._descriptor, rest)
+                self._size += written
+                rest = rest[written:]
 
     def read(self, position: int, size: int) -> bytes:
         pieces = []
@@ -126,33 +118,21 @@ class OpenFile:
     def truncate(self, size: int) -> None:
         if size >= self._size:
             return
-        if self._page is None:
-            self._truncate(size)
-            return
         with self._page.lock:
-            self._truncate(size)
+            os.ftruncate(self._descriptor, size)
+            self._size = size
             self._page.shrinks(size)
             self._syncing = min(self._syncing, size)
 
-    def _truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
-        self._size = size
-
     def sync(self) -> None:
-        if self._page is None:
-            self._sync()
-            return
         with self._page.lock:
             self._syncing = self._size
-        self._sync()
-        with self._page.lock:
-            self._page.synced(self._syncing, self._size)
-
-    def _sync(self) -> None:
         os.fsync(self._descriptor)
         if self._new_in is not None:
             sync_directory(self._new_in)
             self._new_in = None
+        with self._page.lock:
+            self._page.synced(self._syncing, self._size)
 
     async def sync_aside(self) -> None:
         await asyncio.to_thread(self.sync)

@@ -21,6 +21,7 @@ import base64
 import json
 import os
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,10 +41,22 @@ class Ledger:
         self._told.mkdir(exist_ok=True)
         (self._told / "README").write_bytes(_README)
 
-    def of(self, at: Path) -> Page | None:
+    def of(self, at: Path) -> Page | Untold:
         if not at.is_relative_to(self._below):
-            return None
+            return Untold()
         return Page(self._told / at.relative_to(self._root))
+
+
+class Untold:
+    """The page of a file that nobody is told of."""
+
+    lock: AbstractContextManager[Any] = nullcontext()
+
+    def grows(self, size: int) -> None: ...
+    def replaces(self, at: Path) -> None: ...
+    def shrinks(self, size: int) -> None: ...
+    def synced(self, size: int, now: int) -> None: ...
+    def safe(self) -> None: ...
 
 
 class Page:
@@ -58,9 +71,11 @@ class Page:
         if not self._at.exists():
             self._tell({"size": size})
 
-    def replaced(self, former: bytes | None) -> None:
+    def replaces(self, at: Path) -> None:
+        """What is at `at` is about to be replaced without a sync."""
         if not self._at.exists():
-            self._tell({"content": None if former is None else base64.b64encode(former).decode()})
+            former = base64.b64encode(at.read_bytes()).decode() if at.exists() else None
+            self._tell({"content": former})
 
     def shrinks(self, size: int) -> None:
         if self._at.exists() and json.loads(self._at.read_bytes())["size"] > size:
