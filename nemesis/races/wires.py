@@ -42,9 +42,10 @@ class Wires:
         )
         return await self.rule("hold", match, HoldAct(first=first))
 
-    async def drop(self, api: str, **match: str | None) -> Hold:
-        """Such requests vanish. `match`: source, destination, where, client_id."""
-        return await self.rule("drop", Match(api=api, **match), Drop())  # type: ignore[arg-type]  # its text fields
+    async def drop(self, api: str, *, response: bool = False, **match: str | None) -> Hold:
+        """Such requests vanish, or responses, whose connection is closed. `match`: source, destination, where, client_id."""
+        direction = Direction.RESPONSE if response else Direction.REQUEST
+        return await self.rule("drop", Match(api=api, direction=direction, **match), Drop())  # type: ignore[arg-type]  # text
 
     async def duplicate(self, api: str, **match: str | None) -> Hold:
         """Such requests are sent twice; their caller gets one response."""

@@ -48,7 +48,7 @@ async def commit_in_own_epoch(on: Stage, records: int = 20, alone_s: float = 3.0
     await on.until(held(late))
     unread = await on.hold("Fetch", source=voter, destination=rival)
     # b2 would end if what it knows to be committed were replaced
-    news = await on.hold("Fetch", source="b2", destination="c*", response=True)
+    news = await on.drop("Fetch", source="b2", destination="c*", response=True)
     apart = await on.cut(first, rival)
     alone = await on.cut(first, voter)
     await on.release(late)

@@ -8,6 +8,7 @@ from nemesis.races.race import topic
 from nemesis.races.stage import Stage
 from nemesis.races.step import StepStatus
 from nemesis.wire.gate import GateDied
+from nemesis.wire.message import Direction
 from nemesis.wire.rule import Hold as HoldAct
 from nodes.cluster import NotReached as NotSeen
 from nodes.topology import Topic
@@ -231,6 +232,19 @@ def test_a_hold_that_caught_nothing_never_was_a_fault() -> None:
     assert isinstance(told.raised, NotReached)
     (fault,) = told.faults.values()
     assert (fault.status, fault.injecting_ns, fault.detail) == ("planned", None, "no frame matched")
+
+
+def test_requests_or_responses_vanish() -> None:
+    gate = FakeGate()
+
+    async def script(on: Stage) -> None:
+        await on.drop("Fetch", source="b2", destination="c*")
+        await on.drop("Fetch", source="b2", destination="c*", response=True)
+
+    told = perform(script, gate=gate)
+    assert told.raised is None
+    assert [one.rule.match.direction for one in gate.rules] == [Direction.REQUEST, Direction.RESPONSE]
+    assert told.lines == ["drop Fetch b2 → c*", "drop Fetch responses b2 → c*"]
 
 
 def test_a_gate_that_dies_is_no_condition_that_was_not_met() -> None:
