@@ -9,7 +9,8 @@ The life of a batch of n records:
 1. draw partitions, leave out those that have their share of the slots already, number the records per partition
    (`sequence`), take a free slot for each;
 2. `recorder.invoke_sends(...)`: written before anything is sent;
-3. `produce()` each, with the slot's own callback, which only notes (slot, error, message);
+3. `produce()` each, unless its partition is silent (lane.py), with the slot's own callback, which only notes
+   (slot, error, message);
 4. after `poll()`, `recorder.complete_sends(...)` for all that landed, and their slots are free again.
 
 No partition gets more than its share of the slots, or the one whose leader is silent would soon have them all, and the
@@ -22,14 +23,16 @@ for ever unknown.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from workloads import clients
 from workloads.generators import Pace, PartitionChoices
+from workloads.lane import Lane
 from workloads.op import Outcome, Phase
 from workloads.outcomes import error_name, outcome_of_send
 from workloads.settings import ProducerSettings
@@ -39,7 +42,7 @@ from workloads.workload import ClientContext
 
 MOST_AT_ONCE = 500  # records per batch of invocations
 TICK_S = 0.005  # a paced pipeline sends what fell due in this time as one batch
-PATIENCE_S = 0.1  # longest wait for a delivery report before looking at the stop event again
+PATIENCE_S = 0.1  # longest wait for a delivery report before looking at the stop event again; an answer takes far less
 
 Landed = tuple[int, KafkaError | None, Message]
 OnError = Callable[[KafkaError], None]
@@ -48,9 +51,10 @@ OnError = Callable[[KafkaError], None]
 class Flight:
     """One producer instance and what it has in the air."""
 
-    def __init__(self, processes: list[int], new_producer: Callable[[OnError], Producer]) -> None:
+    def __init__(self, processes: list[int], lanes: list[Lane], new_producer: Callable[[OnError], Producer]) -> None:
         slots = len(processes)
         self.processes = processes
+        self.lanes = lanes
         self.ops = [0] * slots
         self.choices = [0] * slots  # index of the partition that the slot's record went to
         self.free = list(range(slots))
@@ -93,9 +97,9 @@ class Sender:
         self._context, self._settings, self._recorder = context, settings, context.recorder
         self._partitions = [(topic.name, number) for topic in context.topics for number in range(topic.partitions)]
         self._sequences = [0] * len(self._partitions)
-        self._in_the_air = [0] * len(self._partitions)
         self._share = max(1, settings.in_flight // len(self._partitions))
         self._choices = PartitionChoices(context.stream(self.client, 0), len(self._partitions))
+        self._patience_s = (0.0 if context.rate else PATIENCE_S) if settings.idempotence else math.inf
         self._processes = [context.recorder.new_process() for _ in range(settings.in_flight)]
 
     def run(self) -> None:
@@ -129,56 +133,66 @@ class Sender:
     def _send(self, flight: Flight, count: int) -> int:
         """Send the next `count` records of the plan, but for those whose partition is full; returns how many went."""
         flight.refused = False
-        topics, numbers, sequences, slots = [], [], [], []
+        topics, numbers, sequences, values, slots = [], [], [], [], []
         for choice in self._choices.take(count):
-            if self._in_the_air[choice] >= self._share:
+            lane = flight.lanes[choice]
+            if lane.in_the_air >= self._share:
                 continue
             slot = flight.free.pop()
             topic, number = self._partitions[choice]
+            value = f"{topic}/{number}/{flight.processes[slot]}/{self._sequences[choice]}"
             topics.append(topic)
             numbers.append(number)
             slots.append(slot)
             sequences.append(self._sequences[choice])
+            values.append(value)
             self._sequences[choice] += 1
-            self._in_the_air[choice] += 1
             flight.choices[slot] = choice
+            lane.waiting.append((slot, value))
         if not slots:
             return 0
-        processes = [flight.processes[slot] for slot in slots]
-        values = [f"{t}/{n}/{p}/{s}" for t, n, p, s in zip(topics, numbers, processes, sequences, strict=True)]
         ops = self._recorder.invoke_sends(
             client=self.client,
             phase=Phase.MAIN,
             topics=topics,
             partitions=numbers,
-            processes=processes,
+            processes=[flight.processes[slot] for slot in slots],
             sequences=sequences,
             values=values,
         )
         self.counts.attempted += len(slots)
-        size, produce, callbacks = self._settings.value_bytes, flight.producer.produce, flight.callbacks
-        for slot, op, topic, number, value in zip(slots, ops, topics, numbers, values, strict=True):
+        for slot, op in zip(slots, ops, strict=True):
             flight.ops[slot] = op
-            try:
-                produce(topic, padded(value, size), None, number, callbacks[slot])
-            except BufferError:
-                self._turned_down(flight, slot, "_QUEUE_FULL")
-            except KafkaException as refusal:
-                self._turned_down(flight, slot, error_name(refusal.args[0]))
-                flight.on_error(refusal.args[0])
+        self._hand_over(flight, slots)
         return len(slots)
 
+    def _hand_over(self, flight: Flight, slots: Iterable[int]) -> None:
+        """To librdkafka, what waits for the partitions of these slots, as far as those answer."""
+        size, produce, callbacks = self._settings.value_bytes, flight.producer.produce, flight.callbacks
+        now_s = time.monotonic()
+        for choice in dict.fromkeys(flight.choices[slot] for slot in slots):
+            lane, (topic, number) = flight.lanes[choice], self._partitions[choice]
+            for slot, value in lane.ready(now_s):
+                try:
+                    produce(topic, padded(value, size), None, number, callbacks[slot])
+                    lane.handed_over(now_s)
+                except BufferError:
+                    self._turned_down(flight, slot, "_QUEUE_FULL")
+                except KafkaException as refusal:
+                    self._turned_down(flight, slot, error_name(refusal.args[0]))
+                    flight.on_error(refusal.args[0])
+
     def _turned_down(self, flight: Flight, slot: int, error: str) -> None:
-        """`produce()` raised: the record never came into the client's queue, so it surely did not happen."""
+        """The record never came into the client's queue, so it surely did not happen."""
         self._recorder.complete_sends(
             ops=[flight.ops[slot]], outcomes=[Outcome.FAIL], errors=[error], offsets=[None], timestamps_ms=[None]
         )
         self.counts.failed += 1
         flight.refused = True
-        self._free(flight, slot)
+        flight.free.append(slot)
 
     def _settle(self, flight: Flight) -> None:
-        """Record everything that landed in the last poll, and free its slots."""
+        """Record everything that landed in the last poll, free its slots, and let go what waited for its partitions."""
         landed, flight.landed = flight.landed, []
         if not landed:
             return
@@ -191,17 +205,16 @@ class Sender:
             offsets=[None if error else message.offset() for _, error, message in landed],
             timestamps_ms=[None if error else message.timestamp()[1] for _, error, message in landed],
         )
+        now_s = time.monotonic()
         for (slot, _, _), outcome in zip(landed, outcomes, strict=True):
             if outcome is Outcome.INFO:
                 flight.processes[slot] = self._recorder.new_process()
-            self._free(flight, slot)
+            flight.lanes[flight.choices[slot]].answered(now_s)
+            flight.free.append(slot)
+        self._hand_over(flight, [slot for slot, _, _ in landed])
         self.counts.acknowledged += outcomes.count(Outcome.OK)
         self.counts.failed += outcomes.count(Outcome.FAIL)
         self.counts.unknown += outcomes.count(Outcome.INFO)
-
-    def _free(self, flight: Flight, slot: int) -> None:
-        flight.free.append(slot)
-        self._in_the_air[flight.choices[slot]] -= 1
 
     def _outcome(self, error: str | None, message: Message) -> Outcome:
         if error is None and self._settings.acks != "0":
@@ -221,11 +234,16 @@ class Sender:
         while flight.in_the_air and time.monotonic() < deadline:
             flight.serve(PATIENCE_S)
             self._settle(flight)
+        for lane in flight.lanes:
+            while lane.waiting:
+                self._turned_down(flight, lane.waiting.popleft()[0], "_PURGE_QUEUE")
         flight.producer.purge()
         clients.close(flight.producer)
 
     def _take_off(self, processes: list[int]) -> Flight:
-        return Flight(processes, partial(clients.new_producer, self._context.bootstrap, self.client, self._settings))
+        lanes = [Lane(self._patience_s) for _ in self._partitions]
+        new_producer = partial(clients.new_producer, self._context.bootstrap, self.client, self._settings)
+        return Flight(processes, lanes, new_producer)
 
     def _replace(self, flight: Flight) -> Flight:
         """A producer with a fatal error refuses everything for ever: close it, and go on with a new one and new
@@ -236,6 +254,5 @@ class Sender:
         processes = [
             process if slot in landed else self._recorder.new_process() for slot, process in enumerate(flight.processes)
         ]
-        self._in_the_air = [0] * len(self._partitions)
         self._context.stop.wait(0.2)
         return self._take_off(processes)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -48,7 +49,11 @@ def archive_path() -> Path | None:
 def flags() -> list[str]:
     """What makes a session's JVM use the archive; empty where there is none."""
     path = archive_path()
-    return archive_flags(str(path)) if path is not None and path.is_file() else []
+    if path is None or not path.is_file():
+        return []
+    with contextlib.suppress(OSError):
+        os.utime(path)  # those that are not used go first
+    return archive_flags(str(path))
 
 
 def make_archive() -> bool:
@@ -64,11 +69,16 @@ def make_archive() -> bool:
         if not made.is_file():
             return False
         made.rename(path)
-    others = sorted(path.parent.glob("*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
-    for old in others[KEPT:]:
+    _forget(path.parent)
+    return True
+
+
+def _forget(directory: Path) -> None:
+    """All archives but the KEPT that were used last."""
+    used = sorted(directory.glob("*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+    for old in used[KEPT:]:
         with contextlib.suppress(OSError):
             old.unlink()
-    return True
 
 
 def _train(made: Path, run_dir: Path) -> None:

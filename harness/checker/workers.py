@@ -31,13 +31,14 @@ def wake(spark: SparkSession) -> None:
 def main() -> None:
     """What is imported here is for the workers; who wakes them need not have it."""
     sys.path[:] = [place for place in sys.path if not place.endswith(".zip")]  # pyspark as it was installed instead
-    import pandas  # noqa: F401
     import pyspark.sql.pandas.serializers
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
 
     import harness.checker.linearizability.pieces  # noqa: F401
+    from harness.history.arrow import spare_pandas
 
+    spare_pandas()  # none of them needs it, and it takes as long as all the rest
     manager()
 
 

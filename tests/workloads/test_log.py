@@ -276,7 +276,7 @@ def test_a_producer_with_a_fatal_error_is_replaced(mock):
 def test_stopping_is_bounded_and_what_was_not_answered_stays_open(mock):
     mock.create("log", 1)
     recorder = MemoryRecorder()
-    settings = {"producers": 1, "consumers": 0, "in_flight": 20, "finish_ms": 300}
+    settings = {"producers": 1, "consumers": 0, "in_flight": 20, "finish_ms": 300, "idempotence": False}  # or some wait
     given = context(mock.bootstrap, recorder, topics={"log": 1}, settings=settings)
     with running(given):
         recorder.wait_for(sent(20))
@@ -286,6 +286,39 @@ def test_stopping_is_bounded_and_what_was_not_answered_stays_open(mock):
     still_open = [send for send in recorder.sends() if send.outcome is None]
     assert len(still_open) == 20
     assert all(send.completed_ns is None and send.error is None for send in still_open)
+
+
+def test_of_what_a_silent_partition_is_to_get_the_client_has_five_and_the_rest_surely_did_not_happen(mock):
+    mock.create("log", 1)
+    recorder = MemoryRecorder()
+    settings = {"producers": 1, "consumers": 0, "in_flight": 50, "finish_ms": 300}
+    with running(context(mock.bootstrap, recorder, topics={"log": 1}, settings=settings, rate=500)):
+        recorder.wait_for(sent(20))
+        mock.round_trip(120_000)
+        recorder.wait_for(lambda r: len([send for send in r.sends() if send.outcome is None]) == 50)
+    unanswered = [send for send in recorder.sends() if send.outcome is not Outcome.OK]
+    still_open = [send for send in unanswered if send.outcome is None]
+    assert len(unanswered) == 50
+    assert still_open == unanswered[: len(still_open)]  # the oldest
+    assert {(send.outcome, send.error) for send in unanswered[len(still_open) :]} == {(Outcome.FAIL, "_PURGE_QUEUE")}
+
+
+def test_what_waited_for_a_silent_partition_follows_in_its_order(mock):
+    mock.create("log", 1)
+    recorder = MemoryRecorder()
+    settings = {"producers": 1, "consumers": 0, "in_flight": 50}
+    with running(context(mock.bootstrap, recorder, topics={"log": 1}, settings=settings, rate=500)):
+        recorder.wait_for(sent(20))
+        for broker in (1, 2, 3):
+            mock.down(broker)
+        recorder.wait_for(lambda r: len([send for send in r.sends() if send.outcome is None]) == 50)
+        before = len(recorder.sends())
+        for broker in (1, 2, 3):
+            mock.up(broker)
+        recorder.wait_for(sent(before + 20))
+    sends = sorted(recorder.sends(), key=lambda send: send.sequence)
+    assert all(send.outcome is Outcome.OK for send in sends)
+    assert [send.offset for send in sends] == list(range(len(sends)))
 
 
 def test_stopping_is_bounded_when_no_broker_answers(mock):

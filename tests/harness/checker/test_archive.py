@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,17 @@ def test_an_archive_is_used_when_it_is_there_and_only_then() -> None:
     assert archive.flags() == []
     path.touch()
     assert f"-XX:SharedArchiveFile={path}" in archive.flags()
+
+
+def test_an_archive_that_is_used_outlives_newer_ones_that_are_not() -> None:
+    mine = archive.archive_path()
+    assert mine is not None
+    for age, path in enumerate([*(mine.with_name(f"other{number}.jsa") for number in range(archive.KEPT)), mine]):
+        path.touch()
+        os.utime(path, (1e9 - age, 1e9 - age))
+    archive.flags()
+    archive._forget(mine.parent)
+    assert sorted(path.name for path in mine.parent.iterdir()) == sorted([mine.name, "other0.jsa", "other1.jsa"])
 
 
 def test_an_archive_that_others_can_write_is_not_believed() -> None:
