@@ -21,9 +21,13 @@ class JudgeError(Exception):
 
 
 class JudgeProcess:
-    def __init__(self, log: Path, *, cold: bool = False, options: Sequence[str] = ()) -> None:
-        """`cold`: it is asked at once, so it need not warm up first. `options`: more for its command line."""
-        self._options = options
+    def __init__(
+        self, log: Path, *, cold: bool = False, expect_in: float | None = None, options: Sequence[str] = ()
+    ) -> None:
+        """`cold`: it is asked at once, so it need not warm up first. `expect_in`: seconds from its start until it is asked, roughly.
+        `options`: more for its command line.
+        """
+        self._options = [*options, *(["--expect-in", str(expect_in)] if expect_in is not None else [])]
         self._log = log
         self._cold = cold
         self._process: asyncio.subprocess.Process | None = None

@@ -331,7 +331,7 @@ async def execute(
     directory = prepared.directory
     display = terminal.PhaseDisplay(console, quiet=quiet)
     own = judge is None
-    judge = judge or JudgeProcess(directory / "judge.log")
+    judge = judge or JudgeProcess(directory / "judge.log", expect_in=prepared.spec.time_limit)
     listener = _Listener(display, judge, prepared.spec, warm_at)
     try:
         ending = await _staged(prepared, listener)

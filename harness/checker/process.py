@@ -15,9 +15,9 @@ with its parent: a watch on the parent's pid works from whatever thread the pare
 that thread ends). Only these lines go to standard output.
 
 Warm means: a tiny built-in history was judged, so that classes are loaded and Python workers wait; then one with a lost
-write, for what explains anomalies. It costs the workload some seconds of processor time at low priority, and saves them
-after the drain. A request that comes meanwhile ends it with the pass that is under way; `--cold` is for whoever has
-something to judge at once.
+write, for what explains anomalies, unless a request is expected before that could be done. It costs the workload some seconds
+of processor time at low priority, and saves them after the drain. A request that comes meanwhile ends it with the pass that
+is under way; `--cold` is for whoever has something to judge at once.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, help="processors to use (default: all)")
     parser.add_argument("--master", help="Spark's master URL (default: this machine alone)")
     parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark")
+    parser.add_argument("--expect-in", type=float, metavar="SECONDS", help="until the first request, roughly")
     parser.add_argument("--cold", action="store_true", help="do not judge a sample first")
     options = parser.parse_args(arguments)
     _end_with_parent()
@@ -77,8 +78,9 @@ def main(arguments: list[str] | None = None) -> int:
             )  # Spark set its own; Ctrl-C is for the supervisor, who then closes our input
             if not options.cold:
                 _warm_up(spark, lost=False)
-            _say({"ready": True, "seconds": round(time.monotonic() - began, 3)})
-            if not options.cold:
+            took = time.monotonic() - began
+            _say({"ready": True, "seconds": round(took, 3)})
+            if not options.cold and (options.expect_in is None or options.expect_in > 2 * took):
                 _warm_up(spark, lost=True)
             for line in sys.stdin:
                 if line.strip():

@@ -81,7 +81,8 @@ def test_it_judges_what_it_is_told_and_leaves_nothing(place: dict[str, Any], tmp
 @pytest.mark.timeout(WAIT_S + 60)
 def test_who_asks_before_it_is_warm_is_answered(place: dict[str, Any], tmp_path: Path) -> None:
     runs = [clean(name).save(tmp_path / name) for name in ("first", "second")]
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **place) as judge:
+    soon = [*COMMAND, "--expect-in", "0"]
+    with subprocess.Popen(soon, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **place) as judge:
         ready, first = ask(judge, {"runs": [str(runs[0])]}, 2)
         assert (ready["ready"], first["verdict"]) == (True, "valid")
         (second,) = ask(judge, {"runs": [str(runs[1])]}, 1)
