@@ -35,10 +35,9 @@ async def fsync_on_append(on: Stage, records: int = 20) -> None:
     await on.until(isr("t", 0) == {"b1", "b2"})
     controllers = await on.controllers()
     writer = await on.producer("x")
-    news = await on.drop(
-        "Fetch", source="b2", destination="c*", response=True
-    )  # not held: that would arrive in the end
-    await on.write_back(*controllers)  # after it: what b2 knows is on their disks
+    # not held, for that would arrive in the end; then written back, so that what b2 knows is on their disks
+    news = await on.drop("Fetch", source="b2", destination="c*", response=True)
+    await on.write_back(*controllers)
     await on.cut("b1", "b2")
     await writer.send("t", 0, records)
     await on.until(isr("t", 0) == {"b1"})
