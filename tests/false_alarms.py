@@ -31,7 +31,11 @@ BEGIN, END = "<!-- false alarms: written by tests/false_alarms.py -->", "<!-- en
 FIRST_SEED = 5_000
 ENOUGH = 10_000  # acknowledgements that a run should have
 EXAMPLES = {"log": "chaos", "groups": "groups", "transactions": "transactions"}  # what breaks things, per workload
-RATES = {"log": (), "groups": ("rate=1500",), "transactions": ("rate=2000",)}  # enough records in the time of the examples
+RATES = {
+    "log": (),
+    "groups": ("rate=1500",),
+    "transactions": ("rate=2000",),
+}  # enough records in the time of the examples
 BROKEN = {  # faults of the examples that need no luck: a disk is not taken, there is time for enough records
     **RATES,
     "log": ("nemesis.mix.faults=[partition, kill, pause]", "time_limit=45s"),
