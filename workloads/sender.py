@@ -42,7 +42,8 @@ from workloads.workload import ClientContext
 
 MOST_AT_ONCE = 500  # records per batch of invocations
 TICK_S = 0.005  # a paced pipeline sends what fell due in this time as one batch
-PATIENCE_S = 0.1  # longest wait for a delivery report before looking at the stop event again; an answer takes far less
+PATIENCE_S = 0.1  # longest wait for a delivery report before looking at the stop event again
+SILENT_S = 1.0  # without a rate answers take long, and what waits for one costs throughput: far longer than they take
 
 Landed = tuple[int, KafkaError | None, Message]
 OnError = Callable[[KafkaError], None]
@@ -99,7 +100,7 @@ class Sender:
         self._sequences = [0] * len(self._partitions)
         self._share = max(1, settings.in_flight // len(self._partitions))
         self._choices = PartitionChoices(context.stream(self.client, 0), len(self._partitions))
-        self._patience_s = (0.0 if context.rate else PATIENCE_S) if settings.idempotence else math.inf
+        self._patience_s = (0.0 if context.rate else SILENT_S) if settings.idempotence else math.inf
         self._processes = [context.recorder.new_process() for _ in range(settings.in_flight)]
 
     def run(self) -> None:
