@@ -9,7 +9,7 @@ The life of a batch of n records:
 1. draw partitions, leave out those that have their share of the slots already, number the records per partition
    (`sequence`), take a free slot for each;
 2. `recorder.invoke_sends(...)`: written before anything is sent;
-3. `produce()` each, unless its partition is silent (lane.py), with the slot's own callback, which only notes
+3. `produce()` each, once its partition answers others (lane.py), with the slot's own callback, which only notes
    (slot, error, message);
 4. after `poll()`, `recorder.complete_sends(...)` for all that landed, and their slots are free again.
 
@@ -100,7 +100,6 @@ class Sender:
         self._sequences = [0] * len(self._partitions)
         self._share = max(1, settings.in_flight // len(self._partitions))
         self._choices = PartitionChoices(context.stream(self.client, 0), len(self._partitions))
-        self._patience_s = (0.0 if context.rate else SILENT_S) if settings.idempotence else math.inf
         self._processes = [context.recorder.new_process() for _ in range(settings.in_flight)]
 
     def run(self) -> None:
@@ -242,7 +241,8 @@ class Sender:
         clients.close(flight.producer)
 
     def _take_off(self, processes: list[int]) -> Flight:
-        lanes = [Lane(self._patience_s) for _ in self._partitions]
+        patience_s = (0.0 if self._context.rate else SILENT_S) if self._settings.idempotence else math.inf
+        lanes = [Lane(patience_s) for _ in self._partitions]
         new_producer = partial(clients.new_producer, self._context.bootstrap, self.client, self._settings)
         return Flight(processes, lanes, new_producer)
 

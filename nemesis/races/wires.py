@@ -37,14 +37,14 @@ class Wires:
             source=source,
             destination=destination,
             where=where,
-            direction=Direction.RESPONSE if response else Direction.REQUEST,
+            direction=_direction(response=response),
             client_id=client_id,
         )
         return await self.rule("hold", match, HoldAct(first=first))
 
     async def drop(self, api: str, *, response: bool = False, **match: str | None) -> Hold:
         """Such requests vanish, or responses, whose connection is closed. `match`: source, destination, where, client_id."""
-        direction = Direction.RESPONSE if response else Direction.REQUEST
+        direction = _direction(response=response)
         return await self.rule("drop", Match(api=api, direction=direction, **match), Drop())  # type: ignore[arg-type]  # text
 
     async def duplicate(self, api: str, **match: str | None) -> Hold:
@@ -109,3 +109,7 @@ class Wires:
         if hold.messages and not self._faults.is_proved(hold.fault):
             first = hold.messages[0]
             self._faults.proved(hold.fault, describe(first), at_ns=first.in_ns)
+
+
+def _direction(*, response: bool) -> Direction:
+    return Direction.RESPONSE if response else Direction.REQUEST

@@ -291,14 +291,16 @@ def test_stopping_is_bounded_and_what_was_not_answered_stays_open(mock):
 def test_of_what_a_silent_partition_is_to_get_the_client_has_five_and_the_rest_surely_did_not_happen(mock):
     mock.create("log", 1)
     recorder = MemoryRecorder()
-    settings = {"producers": 1, "consumers": 0, "in_flight": 50, "finish_ms": 300}
-    with running(context(mock.bootstrap, recorder, topics={"log": 1}, settings=settings, rate=500)):
+    rate = 200
+    slots = rate + 100  # more than a stalled sender catches up on at once
+    settings = {"producers": 1, "consumers": 0, "in_flight": slots, "finish_ms": 300}
+    with running(context(mock.bootstrap, recorder, topics={"log": 1}, settings=settings, rate=rate)):
         recorder.wait_for(sent(20))
         mock.round_trip(120_000)
-        recorder.wait_for(lambda r: len([send for send in r.sends() if send.outcome is None]) == 50)
+        recorder.wait_for(lambda r: len([send for send in r.sends() if send.outcome is None]) == slots)
     unanswered = [send for send in recorder.sends() if send.outcome is not Outcome.OK]
     still_open = [send for send in unanswered if send.outcome is None]
-    assert len(unanswered) == 50
+    assert len(unanswered) == slots
     assert still_open == unanswered[: len(still_open)]  # the oldest
     assert {(send.outcome, send.error) for send in unanswered[len(still_open) :]} == {(Outcome.FAIL, "_PURGE_QUEUE")}
 
