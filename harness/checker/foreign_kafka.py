@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 
 from harness.checker.anomalies import CYCLES
 from harness.checker.facts import RunFacts
+from harness.checker.glance.looks import Source
 from harness.checker.models.bad_history import bad_history, of_problems
 from harness.checker.models.model import Found, Judgement
 from harness.checker.settings import Settings
@@ -218,6 +219,9 @@ def _judge(spark: SparkSession, histories: list[Rows]) -> dict[str, Judged]:
             "kept": pa.concat_tables([one.assignments for one in histories]),
             "rebalances": pa.concat_tables([one.rebalances for one in histories]),
         },
+        sources=[
+            Source(runs=[one.run for one in histories], files=[folder / "records.parquet"], rows=records.num_rows)
+        ],
         foreign=True,
     )
     try:

@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
+from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar, cast
 
@@ -35,10 +36,13 @@ from pyspark.sql import functions as F
 from harness.checker import transactions
 from harness.checker.check import Need
 from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
+from harness.checker.glance.looks import Source, looked
+from harness.checker.glance.plain import Plain, plain
 from harness.checker.run_tables import RunTables
 from harness.checker.scan import scanned, small_table
-from harness.checker.session import lasts
+from harness.checker.session import lasts, on_a_cluster
 from harness.history.reading import History as Stored
+from workloads.op import RECORDS
 
 RANGE_BITS = 16
 ROWS_PER_PARTITION = 500_000
@@ -51,6 +55,8 @@ VALUE = "xxhash64(run, value)"
 SENT = "kind = 'send'"
 ACKNOWLEDGED = "kind = 'send' and outcome = 'ok' and offset is not null"
 READ = "kind = 'poll' and offset is not null"
+KEY = pa.schema([RECORDS.field(name) for name in ("run", "topic", "partition")])
+COUNTED = [one.name for one in fields(Tally) if one.name not in ("log", "found_anyway")]
 _TRANSACTION_COLUMNS = ("run", "op", "client", "kind", "invoked_ns", "completed_ns", "outcome", "transaction")
 
 
@@ -71,10 +77,12 @@ class History(RunTables):
         runs: Mapping[str, RunFacts],
         rows: int,
         small: Mapping[str, pa.Table] | None = None,
+        sources: Sequence[Source] = (),
         foreign: bool = False,
     ) -> None:
         """The tables of harness/history/tables.py, of any number of runs; `rows`: how many `records` has, roughly;
-        `small`: those of few rows, by name.
+        `small`: those of few rows, by name; `sources`: the files of `records`, all of them, if they are on this machine and it
+        is here that the history is judged.
 
         `foreign`: all runs are histories of `jepsen.tests.kafka` (foreign_kafka.py). What was read in the end is then what any
         successful poll returned, and `small` has two more tables (harness/history/formats/kafka.py: KEYS): `kept`, the
@@ -105,6 +113,7 @@ class History(RunTables):
         self.fates = transactions.fates(self.transactions, runs)
         self.records = self._settled_sends(records).withColumn("log", F.expr(LOG)).withColumn("v", F.expr(VALUE))
         self.bounds = bounds
+        self._sources = sources
         self._kept: list[DataFrame] = []
         self._made: dict[Callable[[History], Any], Any] = {}
         self._making: dict[Callable[[History], Any], RLock] = {}
@@ -173,7 +182,22 @@ class History(RunTables):
         raise ValueError(f"{need}: no optional check asks for that")
 
     @cached_property
+    def looked(self) -> list[dict[str, Any]] | None:
+        """What one look at all records says of each log: LOOKED rows (glance/logs.py); None: one look is not enough."""
+        found = looked(self.spark, self._sources, bounds=self.bounds, fates=self.fates, foreign=self.foreign)
+        return None if found is None else found.to_pylist()
+
+    @cached_property
+    def plain(self) -> frozenset[Plain]:
+        """Tables without suspects."""
+        if self.looked is None:
+            return frozenset()
+        return plain(self.looked, self.log_table.to_pylist(), foreign=self.foreign)
+
+    @cached_property
     def tallies(self) -> dict[LogKey, Tally]:
+        if self.looked is not None:
+            return self._tallies_of(self.looked)
         counts = self.records.groupBy("run", "topic", "partition").agg(
             F.expr(f"count_if({SENT})").alias("sends"),
             F.expr(f"count_if({ACKNOWLEDGED})").alias("acknowledged"),
@@ -190,6 +214,17 @@ class History(RunTables):
         )
         rows = (row.asDict() for row in counts.withColumn("log", F.expr(LOG)).collect())
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
+
+    def _tallies_of(self, rows: Sequence[Mapping[str, Any]]) -> dict[LogKey, Tally]:
+        keys = pa.table({name: pa.array([row[name] for row in rows], KEY.field(name).type) for name in KEY.names}, KEY)
+        numbered = self.frame(keys).withColumn("log", F.expr(LOG)).collect() if rows else []
+        logs = {LogKey(row["run"], row["topic"], row["partition"]): row["log"] for row in numbered}
+        return {
+            (key := LogKey(row["run"], row["topic"], row["partition"])): Tally(
+                log=logs[key], **{name: row[name] for name in COUNTED}
+            )
+            for row in rows
+        }
 
     @cached_property
     def settled(self) -> dict[LogKey, Tally]:
@@ -380,11 +415,29 @@ def opened(spark: SparkSession, stored: Sequence[Stored], rows: int | None = Non
         runs={run.info.run: run_facts(run.info) for run in stored},
         rows=sum(run.rows["records"] for run in stored) if rows is None else rows,
         small={name: small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
+        sources=() if on_a_cluster(spark) else _sources(stored),
     )
     try:
         yield history
     finally:
         history.close()
+
+
+def _sources(stored: Sequence[Stored]) -> Sequence[Source]:
+    """Where the records are; nothing where not all of them are in files of this machine."""
+    found = [
+        Source(
+            runs=[run.info.run],
+            files=[path for path in run.files["records"] if isinstance(path, Path)],
+            rows=run.rows["records"],
+        )
+        for run in stored
+    ]
+    return (
+        found
+        if all(len(one.files) == len(run.files["records"]) for one, run in zip(found, stored, strict=True))
+        else ()
+    )
 
 
 def _tune(spark: SparkSession, partitions: int, *, interpreted: bool) -> None:

@@ -44,7 +44,8 @@ from harness.checker.availability import Successes
 from harness.checker.check import Check, Search
 from harness.checker.conclude import Evidence, Found, Judged, Row, conclude
 from harness.checker.facts import LogKey, Tally
-from harness.checker.history import History, offsets, opened
+from harness.checker.glance.plain import Plain
+from harness.checker.history import History, offsets, opened, values
 from harness.checker.spark_place import SparkPlace
 from harness.history.reading import History as Stored
 from harness.history.rundir import VERDICT_JSON, write_whole
@@ -75,6 +76,16 @@ CHECKS: tuple[Check, ...] = (
 
 
 Table = Callable[[History], DataFrame | None]
+
+LOOKED_AT: Mapping[Table, Plain] = {
+    offsets: Plain.OFFSETS,
+    values: Plain.VALUES,
+    polls.steps: Plain.STEPS,
+    polls.skips: Plain.SKIPS,
+    producers.overtaken: Plain.OVERTAKEN,
+    linearizable.inversions: Plain.INVERSIONS,
+    linearizable.early_ends: Plain.EARLY_ENDS,
+}
 
 
 class Screened(NamedTuple):
@@ -160,7 +171,8 @@ def write_at(place: SparkPlace, judged: Judged) -> None:
 def _screen(
     checks: Sequence[Check], history: History, say: Callable[[str], None]
 ) -> tuple[dict[Search, Screened], Counter[str]]:
-    """Count the suspects of all searches, one pass per table; and run -> offsets that anybody read, from the pass over the ledger.
+    """Count the suspects of all searches, one pass per table in which one look did not see that there are none (glance); and
+    run -> offsets that anybody read, from that look or from the pass over the ledger.
 
     Most tables are made of the ledger, so that is first. The others go two at a time: while Spark plans one, which is one
     thread's work, the other keeps the processors busy.
@@ -169,13 +181,24 @@ def _screen(
     for check in checks:
         for search in check.searches:
             tables.setdefault(search.table, []).append(search)
-    say(f"looking for suspects, pass 1 of {len(tables)}")
-    screened, read = _counted(history, offsets, tables.pop(offsets))
-    passes = 1 + len(tables)
+    say("one look at all records")
+    began = time.perf_counter()
+    plain = {table for table in tables if LOOKED_AT.get(table) in history.plain}
+    share = (time.perf_counter() - began) / max(sum(len(tables[table]) for table in plain), 1)
+    screened = {search: Screened(0, share) for table in plain for search in tables.pop(table)}
+    read = Counter[str]()
+    for row in history.looked or ():
+        read[row["run"]] += row["offsets_read"]
+    passes = len(tables)
+    if offsets in tables:
+        say(f"looking for suspects, pass 1 of {passes}")
+        counted, found = _counted(history, offsets, tables.pop(offsets))
+        screened |= counted
+        read = read if history.looked is not None else found
     with ThreadPoolExecutor(PASSES_AT_ONCE) as pool:
         counting = [pool.submit(_counted, history, table, searches) for table, searches in tables.items()]
         try:
-            for place, one in enumerate(as_completed(counting), 2):
+            for place, one in enumerate(as_completed(counting), 1 + passes - len(tables)):
                 say(f"looking for suspects, pass {place} of {passes}")
                 screened |= one.result()[0]
         except BaseException:

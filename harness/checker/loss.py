@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from harness.checker.anomalies import LOST_WRITE
 from harness.checker.check import Check, Need, Search, finding
 from harness.checker.facts import Ending
+from harness.checker.glance.plain import Plain
 from harness.checker.history import ACKNOWLEDGED, History, offsets
 from harness.checker.sentences import log_name, process, quoted, seconds, text
 
@@ -56,6 +57,8 @@ def missing(history: History) -> DataFrame | None:
 
 
 def _missing(history: History) -> DataFrame | None:
+    if Plain.OFFSETS in history.plain:
+        return None
     places = offsets(history).where(_LOST).select("log", "offset")
     rows = places.count()
     if not rows:

@@ -35,6 +35,8 @@ def main() -> None:
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
 
+    import harness.checker.glance.logs
+    import harness.checker.glance.looks
     import harness.checker.linearizability.pieces  # noqa: F401
     from harness.history.arrow import spare_pandas
 

@@ -30,6 +30,12 @@ _ALL_OF_MODELS = (
     f"{_MODELS}/test_jepsen_orders.py", f"{_MODELS}/test_detection.py", f"{_MODELS}/test_transactions.py",
     f"{_MODELS}/test_objects.py",
 )  # fmt: skip
+_ALL = {
+    "linearizability": _ALL_OF_LINEAR,
+    "serializability": _ALL_OF_SERIAL,
+    "models": _ALL_OF_MODELS,
+    "glance": (f"{_AT}/glance/test_glance.py",),
+}
 _SEARCH = (f"{_LINEAR}/test_decide.py", f"{_LINEAR}/test_frontier.py")
 _EXACT = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_many.py", f"{_LINEAR}/test_exact_engines.py")
 _FIRST = {
@@ -83,8 +89,7 @@ def tests_of(module: str) -> tuple[str, ...]:
     """Paths, the most telling first."""
     name = module.removeprefix("harness/checker/").removesuffix(".py")
     folder = name.partition("/")[0]
-    rest = {"linearizability": _ALL_OF_LINEAR, "serializability": _ALL_OF_SERIAL, "models": _ALL_OF_MODELS}[folder]
-    return tuple(dict.fromkeys((*_FIRST.get(name, ()), *rest)))
+    return tuple(dict.fromkeys((*_FIRST.get(name, ()), *_ALL[folder])))
 
 
 def prepare(stack: ExitStack, root: Path) -> None:
