@@ -1,8 +1,9 @@
 """How long a verdict takes, session start included, and how much memory.
 
 Goals on 2 cores: 10^6 records in 30 s, 10^7 in 90 s, and at most 6 GiB for any size; in a session that is running and has judged
-before, 10^4 and 10^5 in 2 s, 10^6 in 8 s; in turns with the same without the one look that spares a healthy history its
-screens. A record is sent, read and read again at the end: three rows. Half of the histories are one log, the others are spread over 12, or 100 from 10^8 records on.
+before, 10^4 and 10^5 in 2 s, 10^6 in 8 s, in turns with the same without the one look that spares a healthy history its screens.
+A record is sent, read and read again at the end: three rows. Half of the histories are one log, the others are spread over
+12, or 100 from 10^8 records on.
 
     python -m pytest tests/benchmarks/benchmark_checker.py -m benchmark -s
     KRASH_BENCHMARK_RECORDS="1e5 1e8"       these sizes instead (10^8 take some 3 GB of disk for the history and 30 GB for Spark)
