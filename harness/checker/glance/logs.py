@@ -42,6 +42,7 @@ def look(records: pa.Table, bounds: pa.Table, fates: pa.Table, *, foreign: bool)
     """LOOKED. `records`: columns.READ_COLUMNS of RECORDS, `bounds`: BOUNDS, `fates`: transactions.FATES, of the same runs;
     `foreign`: histories of `jepsen.tests.kafka` (foreign_kafka.py). columns.Unusual."""
     found = columns(records, fates)
+    del records  # half of the memory
     count = len(found.logs)
     acknowledged = found.send & (found.outcome == OK) & found.placed
     read = found.poll & found.placed

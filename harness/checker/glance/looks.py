@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_ROWS = 5_000_000  # of one batch: some 150 bytes each while a worker looks at them
+MOST_ROWS = 4_000_000  # of one batch: some 400 bytes each while a worker looks at them
 FILE_ROWS = 20_000  # what opening a file costs, in rows
 
 
@@ -65,21 +65,24 @@ _RESULT = "rows binary"
 
 def look_at(rows: Iterator[pa.RecordBatch], *, batches: Sequence[Batch], foreign: bool) -> Iterator[pa.RecordBatch]:
     """What a worker does: numbers of batches in, for each an Arrow stream of LOOKED out; null where nothing can be said."""
-    from harness.checker.glance.columns import READ_COLUMNS, TEXTS, Unusual
+    from harness.checker.glance.columns import Unusual
     from harness.checker.glance.logs import look
 
     for batch in (batches[number] for numbers in rows for number in numbers.column(0).to_pylist()):
         try:
-            records = pa.concat_tables(
-                pq.ParquetFile(file, read_dictionary=list(TEXTS), page_checksum_verification=True).read(
-                    list(READ_COLUMNS)
-                )
-                for file in batch.files
-            )
-            found = _stream(look(records, _table(batch.bounds), _table(batch.fates), foreign=foreign))
+            found = _stream(look(_records(batch), _table(batch.bounds), _table(batch.fates), foreign=foreign))
         except (Unusual, OSError, pa.ArrowException):  # what is wrong with a file, Spark will say
             found = None
         yield pa.RecordBatch.from_pydict({"rows": pa.array([found], pa.binary())})
+
+
+def _records(batch: Batch) -> pa.Table:
+    from harness.checker.glance.columns import READ_COLUMNS, TEXTS
+
+    return pa.concat_tables(
+        pq.ParquetFile(file, read_dictionary=list(TEXTS), page_checksum_verification=True).read(list(READ_COLUMNS))
+        for file in batch.files
+    )
 
 
 def batched(sources: Sequence[Source], workers: int) -> list[list[Source]]:
