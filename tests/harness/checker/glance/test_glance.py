@@ -23,60 +23,6 @@ from workloads.op import BOUNDS, RECORDS
 HISTORIES = 1000
 
 
-def nearly_clean(run: str, rng: random.Random) -> Story:
-    """A clean history with one or two rows changed in any way, or none."""
-    story = clean(run, records=rng.randrange(3, 9), partitions=rng.randrange(1, 3))
-    for _ in range(rng.choice((0, 1, 1, 2))):
-        place = rng.randrange(len(story.records))
-        row = story.records[place]
-        other = rng.choice(story.records)
-        change: dict[str, Any] = rng.choice(
-            (
-                {"offset": rng.randrange(10)},
-                {"offset": None, "outcome": "info"} if row.kind == "send" else {"offset": other.offset},
-                {"value": other.value},
-                {"value": rng.choice((None, "ghost"))},
-                {"outcome": rng.choice(("ok", "info", "fail"))},
-                {"invoked_ns": row.invoked_ns + 40 * MS, "completed_ns": row.invoked_ns + 60 * MS},
-                {"sequence": rng.randrange(9)} if row.kind == "send" else {"position": rng.randrange(9)},
-                {"partition": 1 - row.partition},
-            )
-        )
-        story.records[place] = replace(row, **change)
-        if rng.random() < 0.2:
-            story.records.remove(rng.choice(story.records))
-    return story
-
-
-def beside_the_definitions(stories: Sequence[Story]) -> tuple[Counter[str], Counter[Plain], Counter[Plain]]:
-    """How often each type was found, each table was plain, and each was not although nothing at all was found."""
-    rows = looked(stories)
-    found, plainly, in_vain = Counter[str](), Counter[Plain](), Counter[Plain]()
-    for story in stories:
-        tables = plain_tables(story, rows.get(story.run, []))
-        types = {kind for kind, *_ in Oracle(story).findings()}
-        for kind in types:
-            assert not tables >= TABLES[kind], f"{story.run}: {kind} although {TABLES[kind]} are plain: {story.records}"
-        found.update(types)
-        plainly.update(tables)
-        in_vain.update(set() if types else set(Plain) - tables)
-    return found, plainly, in_vain
-
-
-def test_what_is_plain_has_no_finding_in_messy_histories() -> None:
-    rng = random.Random(20261123)
-    found, *_ = beside_the_definitions([messy(f"m{number}", rng) for number in range(HISTORIES)])
-    assert all(found[kind] > 10 for kind in TABLES if kind != "stale-end-offset"), found
-
-
-def test_what_is_plain_has_no_finding_in_histories_that_are_nearly_clean() -> None:
-    rng = random.Random(20261124)
-    found, plainly, in_vain = beside_the_definitions([nearly_clean(f"n{number}", rng) for number in range(HISTORIES)])
-    assert all(found[kind] for kind in TABLES if kind not in ("stale-end-offset", "int-poll-skip")), found
-    assert all(plainly[table] > HISTORIES / 3 for table in Plain), plainly
-    assert all(in_vain[table] < HISTORIES / 20 for table in Plain), in_vain
-
-
 @pytest.mark.parametrize("partitions", [1, 2, 5])
 def test_a_clean_history_is_plain(partitions: int) -> None:
     story = clean(partitions=partitions, records=40)
@@ -186,3 +132,57 @@ def test_a_poll_of_a_transaction_that_was_aborted_moves_nobody(end: str, fine: b
     story.end_transaction(end, number, at=(431, 432))
     story.poll([(1, "log/0/1")], at=(440, 450), process=600)
     assert (Plain.STEPS in plain_tables(story, looked([story])["r"])) == fine
+
+
+def nearly_clean(run: str, rng: random.Random) -> Story:
+    """A clean history with one or two rows changed in any way, or none."""
+    story = clean(run, records=rng.randrange(3, 9), partitions=rng.randrange(1, 3))
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        place = rng.randrange(len(story.records))
+        row = story.records[place]
+        other = rng.choice(story.records)
+        change: dict[str, Any] = rng.choice(
+            (
+                {"offset": rng.randrange(10)},
+                {"offset": None, "outcome": "info"} if row.kind == "send" else {"offset": other.offset},
+                {"value": other.value},
+                {"value": rng.choice((None, "ghost"))},
+                {"outcome": rng.choice(("ok", "info", "fail"))},
+                {"invoked_ns": row.invoked_ns + 40 * MS, "completed_ns": row.invoked_ns + 60 * MS},
+                {"sequence": rng.randrange(9)} if row.kind == "send" else {"position": rng.randrange(9)},
+                {"partition": 1 - row.partition},
+            )
+        )
+        story.records[place] = replace(row, **change)
+        if rng.random() < 0.2:
+            story.records.remove(rng.choice(story.records))
+    return story
+
+
+def beside_the_definitions(stories: Sequence[Story]) -> tuple[Counter[str], Counter[Plain], Counter[Plain]]:
+    """How often each type was found, each table was plain, and each was not although nothing at all was found."""
+    rows = looked(stories)
+    found, plainly, in_vain = Counter[str](), Counter[Plain](), Counter[Plain]()
+    for story in stories:
+        tables = plain_tables(story, rows.get(story.run, []))
+        types = {kind for kind, *_ in Oracle(story).findings()}
+        for kind in types:
+            assert not tables >= TABLES[kind], f"{story.run}: {kind} although {TABLES[kind]} are plain: {story.records}"
+        found.update(types)
+        plainly.update(tables)
+        in_vain.update(set() if types else set(Plain) - tables)
+    return found, plainly, in_vain
+
+
+def test_what_is_plain_has_no_finding_in_messy_histories() -> None:
+    rng = random.Random(20261123)
+    found, *_ = beside_the_definitions([messy(f"m{number}", rng) for number in range(HISTORIES)])
+    assert all(found[kind] > 10 for kind in TABLES if kind != "stale-end-offset"), found
+
+
+def test_what_is_plain_has_no_finding_in_histories_that_are_nearly_clean() -> None:
+    rng = random.Random(20261124)
+    found, plainly, in_vain = beside_the_definitions([nearly_clean(f"n{number}", rng) for number in range(HISTORIES)])
+    assert all(found[kind] for kind in TABLES if kind not in ("stale-end-offset", "int-poll-skip")), found
+    assert all(plainly[table] > HISTORIES / 3 for table in Plain), plainly
+    assert all(in_vain[table] < HISTORIES / 20 for table in Plain), in_vain
