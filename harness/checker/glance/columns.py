@@ -29,7 +29,7 @@ NONE: Final = int(np.iinfo(np.int64).min)  # a null
 FAILED, UNKNOWN, OK = 0, 1, 2
 _OUTCOMES = {"fail": FAILED, "info": UNKNOWN, "ok": OK}
 _TABLE = 1 << 24  # numbers up to here are made dense by a table, larger ones by sorting
-_SHIFT = 44  # of a run's number beside a transaction's, which is an op's
+_SHIFT = 50  # bits of a transaction's number, beside its run's: 2^40 ops for each of a thousand clients
 
 
 class Unusual(Exception):
@@ -188,8 +188,8 @@ def _settled(run: _Coded, transaction: Ints, outcome: Ints, send: Flags, fates: 
     if not rows:
         return outcome, uncommitted, committing
     own = transaction[transaction != NONE]
-    if any(row["transaction"] >> _SHIFT for row in rows) or (own >> _SHIFT).any():
-        raise Unusual("a transaction's number beyond all others")
+    if any(row["transaction"] >> _SHIFT for row in rows) or (own >> _SHIFT).any() or len(run.names) >> (63 - _SHIFT):
+        raise Unusual("more runs or ops than numbers")
     order = np.argsort(np.array(keys, np.int64))
     known = np.array(keys, np.int64)[order]
     asked = (run.codes << _SHIFT) + np.maximum(transaction, 0)

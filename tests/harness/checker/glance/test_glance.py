@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from harness.checker.glance.columns import Unusual
 from harness.checker.glance.logs import look
 from harness.checker.glance.plain import Plain
 from harness.checker.transactions import FATES
@@ -115,6 +116,18 @@ def test_what_was_not_committed_is_not_acknowledged(end: str | None, fine: bool)
     (row,) = looked([story])["r"]
     assert row["acknowledged"] == (22 if fine else 20)
     assert row["strange"] != fine
+
+
+@pytest.mark.parametrize(("number", "usual"), [((1 << 50) - 1, True), (1 << 50, False), (-1, False)])
+def test_numbers_that_no_workload_gives_are_left_to_the_screens(number: int, usual: bool) -> None:
+    story = in_a_transaction("commit")
+    (begun,) = [op.op for op in story.ops if op.kind == "begin"]
+    story.change(lambda row: getattr(row, "transaction", None) == begun, transaction=number)
+    if usual:
+        assert looked([story])["r"][0]["acknowledged"] == 22
+    else:
+        with pytest.raises(Unusual):
+            looked([story])
 
 
 def test_a_read_before_anybody_asked_to_commit_is_not_plain() -> None:
