@@ -33,6 +33,9 @@ EQUIVALENT: dict[str, str] = {
     "c9cfeb39c405": "read only where something else was written before",
     "042821cf0637": "somebody saw whatever happened, and evidence has each row once anyway",
     "b4580c4be140": "only the order of positions counts",
+    # glance
+    "2f00ede04fb0": "a number that stands for none, and that no row has",
+    "802220390237": "pairs are told apart as well",
     # models
     "0ba63d76a05c": "rows are of one length",
     "ebaea7b92ab1": _BUDGET,

@@ -70,6 +70,9 @@ def test_of_histories_of_others_sends_of_unknown_outcome_have_their_place_in_the
     for foreign in (False, True):
         (row,) = look(tables["records"], tables["bounds"], FATES.empty_table(), foreign=foreign).to_pylist()
         assert row["overtaken"] == foreign
+    story.change(lambda row: getattr(row, "outcome", "") == "info", outcome="fail")
+    (row,) = look(story.tables()["records"], tables["bounds"], FATES.empty_table(), foreign=True).to_pylist()
+    assert not row["overtaken"]
 
 
 def test_nothing_at_all_is_plain() -> None:
