@@ -85,6 +85,7 @@ LOOKED_AT: Mapping[Table, Plain] = {
     producers.overtaken: Plain.OVERTAKEN,
     linearizable.inversions: Plain.INVERSIONS,
     linearizable.early_ends: Plain.EARLY_ENDS,
+    leaders.overlaps: Plain.OVERLAPS,
 }
 
 

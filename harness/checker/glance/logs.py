@@ -25,7 +25,7 @@ _NUMBERS: Final = (
     "last_place",
     "first_missing",  # lowest of these that the final read did not find
 )
-_FLAGS: Final = ("two_values", "strange", "back", "over", "overtaken", "inverted", "early_end")
+_FLAGS: Final = ("two_values", "strange", "back", "over", "overtaken", "inverted", "early_end", "deposed")
 LOOKED: Final = pa.schema(
     [
         pa.field("run", pa.string(), nullable=False),
@@ -59,6 +59,7 @@ def look(records: pa.Table, bounds: pa.Table, fates: pa.Table, *, foreign: bool)
         "overtaken": screens.senders(found, tried),
         "inverted": screens.inversions(found, places, seen),
         "early_end": _early_ends(found, places, bounds),
+        "deposed": screens.epochs(found, final),
     }
     runs, topics, partitions = zip(*found.logs, strict=True) if count else ((), (), ())
     named = {"run": runs, "topic": topics, "partition": partitions}

@@ -21,6 +21,7 @@ class Plain(StrEnum):
     OVERTAKEN = "overtaken"
     INVERSIONS = "inversions"
     EARLY_ENDS = "early_ends"
+    OVERLAPS = "overlaps"
 
 
 def plain(looked: Iterable[Row], logs: Iterable[Row], *, foreign: bool) -> frozenset[Plain]:
@@ -51,6 +52,8 @@ def _doubtful(row: Row, end: Row, *, foreign: bool) -> set[Plain]:
         found.add(Plain.INVERSIONS)
     if row["early_end"]:
         found.add(Plain.EARLY_ENDS)
+    if row["deposed"]:
+        found.add(Plain.OVERLAPS)
     return found
 
 

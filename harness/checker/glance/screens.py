@@ -200,6 +200,18 @@ def inversions(records: Columns, places: Places, seen: Sightings) -> Flags:
     return _marked(places.log[bound < invoked], len(records.logs))
 
 
+def epochs(records: Columns, final: Flags) -> Flags:
+    """last.offset > next.first.offset: somewhere in what the final read found, a leader epoch is lower than the one before.
+
+    Wider than the screen where a log was read several times: all of these readings count.
+    """
+    rows = np.flatnonzero(final & (records.epoch != NONE))
+    order = _in_order(records.log[rows], records.offset[rows], records.epoch[rows])
+    row = rows[order]
+    log, epoch = records.log[row], records.epoch[row]
+    return _marked(log[1:][(log[1:] == log[:-1]) & (epoch[1:] < epoch[:-1])], len(records.logs))
+
+
 def above(places: Places) -> Ints:
     """Of each place the earliest completion at a higher offset of its log; OPEN: none."""
     found = np.full(len(places.log), OPEN)

@@ -33,6 +33,7 @@ TABLES: dict[str, set[Plain]] = {
     "producer-reorder": {Plain.OVERTAKEN},
     "nonlinearizable-log": {Plain.INVERSIONS},
     "stale-end-offset": {Plain.EARLY_ENDS},
+    "unfenced-leader": {Plain.OVERLAPS},
 }
 
 
