@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cached_property
-from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar, cast
 
@@ -39,7 +38,7 @@ from harness.checker.facts import LogKey, RunFacts, Tally, log_rows, run_facts
 from harness.checker.glance.looks import Source, looked
 from harness.checker.glance.plain import Plain, plain
 from harness.checker.run_tables import RunTables
-from harness.checker.scan import scanned, small_table
+from harness.checker.scan import scanned, small_table, sources
 from harness.checker.session import lasts, on_a_cluster
 from harness.history.reading import History as Stored
 from workloads.op import RECORDS
@@ -415,29 +414,12 @@ def opened(spark: SparkSession, stored: Sequence[Stored], rows: int | None = Non
         runs={run.info.run: run_facts(run.info) for run in stored},
         rows=sum(run.rows["records"] for run in stored) if rows is None else rows,
         small={name: small_table(name, stored) for name in ("events", "metadata", "steps", "positions")},
-        sources=() if on_a_cluster(spark) else _sources(stored),
+        sources=() if on_a_cluster(spark) else sources(stored),
     )
     try:
         yield history
     finally:
         history.close()
-
-
-def _sources(stored: Sequence[Stored]) -> Sequence[Source]:
-    """Where the records are; nothing where not all of them are in files of this machine."""
-    found = [
-        Source(
-            runs=[run.info.run],
-            files=[path for path in run.files["records"] if isinstance(path, Path)],
-            rows=run.rows["records"],
-        )
-        for run in stored
-    ]
-    return (
-        found
-        if all(len(one.files) == len(run.files["records"]) for one, run in zip(found, stored, strict=True))
-        else ()
-    )
 
 
 def _tune(spark: SparkSession, partitions: int, *, interpreted: bool) -> None:

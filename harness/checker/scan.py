@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from harness.checker.glance.looks import Source
 from harness.checker.session import on_a_cluster, scratch
 from harness.history.place import Place
 from harness.history.reading import History as Stored
@@ -36,6 +37,20 @@ def scanned(spark: SparkSession, name: str, stored: Sequence[Stored]) -> DataFra
         files = [_gathered(scratch(spark) / f"{name}.parquet", local, TABLES[name].schema)]
     reader = spark.read.option("__globPaths__", "false")  # a path is a path, whatever characters it has
     return reader.schema(from_arrow_schema(TABLES[name].schema)).parquet(*[as_uri(path) for path in files])
+
+
+def sources(stored: Sequence[Stored]) -> Sequence[Source]:
+    """Where the records are; nothing where not all of them are in files of this machine."""
+    if not all(isinstance(path, Path) for run in stored for path in run.files["records"]):
+        return ()
+    return [
+        Source(
+            runs=[run.info.run],
+            files=[path for path in run.files["records"] if isinstance(path, Path)],
+            rows=run.rows["records"],
+        )
+        for run in stored
+    ]
 
 
 def as_uri(path: Place) -> str:

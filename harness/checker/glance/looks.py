@@ -71,7 +71,7 @@ def look_at(rows: Iterator[pa.RecordBatch], *, batches: Sequence[Batch], foreign
     for batch in (batches[number] for numbers in rows for number in numbers.column(0).to_pylist()):
         try:
             found = _stream(look(_records(batch), _table(batch.bounds), _table(batch.fates), foreign=foreign))
-        except (Unusual, OSError, pa.ArrowException):  # what is wrong with a file, Spark will say
+        except (Unusual, OSError, MemoryError, pa.ArrowException):  # what is wrong with a file, Spark will say
             found = None
         yield pa.RecordBatch.from_pydict({"rows": pa.array([found], pa.binary())})
 
