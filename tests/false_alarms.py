@@ -51,9 +51,8 @@ TRUE = {  # (workload, seed) -> what was really wrong
     (
         "log",
         5035,
-    ): "true: the record stands twice. The client library numbered it anew after the broker had refused a later one "
-    "of its five in flight as out of order, so that the new leader could not know it for the one it had "
-    "(librdkafka 2.16, its issue 4953; docs/findings.md, 11)",
+    ): "true: the record stands twice. A new leader, which had it, refused a later one of the five in flight as out "
+    "of order, and then took it once more, as if it were new (librdkafka 2.16, its issue 4953; docs/findings.md, 11)",
 }
 
 
