@@ -1,4 +1,4 @@
-"""The records of any number of runs as arrays of one length, with strings as numbers.
+"""The records of any number of runs as arrays of one length, with strings as numbers:
 
 run 'a', topic 'log', partition 0   ->   log 0        what is counted, and numbered, is (run, topic, partition)
 run 'b', value 'w1.p0/7'            ->   value 41     (run, value): a value is one of its run; null is a value, too
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.checker.log_pieces import OPEN
+from harness.checker.log_pieces import NEVER, OPEN
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -207,4 +207,11 @@ def lowest(places: Ints, numbers: Ints, count: int) -> Ints:
     """Of each of 0 .. count - 1 the least of its numbers; OPEN: it has none."""
     found = np.full(count, OPEN)
     np.minimum.at(found, places, numbers)
+    return found
+
+
+def highest(places: Ints, numbers: Ints, count: int) -> Ints:
+    """The greatest; NEVER: it has none."""
+    found = np.full(count, NEVER)
+    np.maximum.at(found, places, numbers)
     return found

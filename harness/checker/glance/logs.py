@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.checker.glance import screens
-from harness.checker.glance.columns import NONE, OK, UNKNOWN, Columns, Flags, Ints, columns, lowest
+from harness.checker.glance.columns import NONE, OK, UNKNOWN, Columns, Flags, Ints, columns, highest, lowest
 from harness.checker.glance.screens import Places
 from harness.checker.log_pieces import NEVER, OPEN
 
@@ -78,7 +78,7 @@ def _tally(
         return _or_null(lowest(found.log[rows], numbers[rows], count), OPEN)
 
     def most(numbers: Ints, rows: Flags | slice) -> pa.Array:
-        return _or_null(_highest(found.log[rows], numbers[rows], count), NEVER)
+        return _or_null(highest(found.log[rows], numbers[rows], count), NEVER)
 
     gone = (places.acknowledged | places.read) & ~places.final
     led = found.poll & (found.epoch != NONE)
@@ -98,15 +98,9 @@ def _tally(
         "last_epoch": most(found.epoch, led),
         "last_send_ns": most(found.invoked, found.send & found.main),
         "first_place": _or_null(lowest(places.log, places.offset, count), OPEN),
-        "last_place": _or_null(_highest(places.log, places.offset, count), NEVER),
+        "last_place": _or_null(highest(places.log, places.offset, count), NEVER),
         "first_missing": _or_null(lowest(places.log[gone], places.offset[gone], count), OPEN),
     }
-
-
-def _highest(logs: Ints, numbers: Ints, count: int) -> Ints:
-    found = np.full(count, NEVER)
-    np.maximum.at(found, logs, numbers)
-    return found
 
 
 def _or_null(numbers: Ints, none: int) -> pa.Array:

@@ -35,26 +35,22 @@ def plain(looked: Iterable[Row], logs: Iterable[Row], *, foreign: bool) -> froze
     return frozenset(found)
 
 
-def _doubtful(row: Row, end: Row, *, foreign: bool) -> set[Plain]:
-    found = set()
-    if row["two_values"] or not _stands(row, end, foreign=foreign):
-        # what was lost is left out by other screens, and that is theirs to do
-        found |= {Plain.OFFSETS, Plain.OVERTAKEN, Plain.INVERSIONS}
-    if row["strange"]:
-        found |= {Plain.VALUES, Plain.INVERSIONS}
-    if row["back"]:
-        found.add(Plain.STEPS)
-    if row["over"]:
-        found.add(Plain.SKIPS)
-    if row["overtaken"]:
-        found.add(Plain.OVERTAKEN)
-    if row["inverted"]:
-        found.add(Plain.INVERSIONS)
-    if row["early_end"]:
-        found.add(Plain.EARLY_ENDS)
-    if row["deposed"]:
-        found.add(Plain.OVERLAPS)
-    return found
+_LOST = frozenset({Plain.OFFSETS, Plain.OVERTAKEN, Plain.INVERSIONS})  # the last two leave out what was lost
+_DOUBTFUL: Mapping[str, frozenset[Plain]] = {  # where a flag of LOOKED is set
+    "two_values": _LOST,
+    "strange": frozenset({Plain.VALUES, Plain.INVERSIONS}),
+    "back": frozenset({Plain.STEPS}),
+    "over": frozenset({Plain.SKIPS}),
+    "overtaken": frozenset({Plain.OVERTAKEN}),
+    "inverted": frozenset({Plain.INVERSIONS}),
+    "early_end": frozenset({Plain.EARLY_ENDS}),
+    "deposed": frozenset({Plain.OVERLAPS}),
+}
+
+
+def _doubtful(row: Row, end: Row, *, foreign: bool) -> frozenset[Plain]:
+    lost = frozenset() if _stands(row, end, foreign=foreign) else _LOST
+    return lost.union(*(tables for flag, tables in _DOUBTFUL.items() if row[flag]))
 
 
 def _stands(row: Row, end: Row, *, foreign: bool) -> bool:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.checker.glance.columns import FAILED, NONE, OK, UNKNOWN, Columns, Flags, Ints, dense, lowest, span
-from harness.checker.log_pieces import NEVER, OPEN
+from harness.checker.glance.columns import FAILED, NONE, OK, UNKNOWN, Columns, Flags, Ints, dense, highest, lowest, span
+from harness.checker.linearizability.pieces import above
+from harness.checker.log_pieces import OPEN
 
 _ROOM = 4  # places for each row, beyond which they are found by sorting
 _FEW = 1 << 16  # groups that a radix sort tells apart
@@ -32,6 +33,7 @@ class Places:
     read: Flags
     final: Flags
     done: Ints  # when it was first known to be there: the earliest completion
+    above: Ints  # the earliest of these at a higher offset of its log; OPEN: none
     read_done: Ints
     invoked: Ints  # of the last acknowledged send; NEVER: none
 
@@ -43,20 +45,20 @@ def places(records: Columns, acknowledged: Flags, final: Flags) -> Places:
     count = len(log)
     sent, seen = acknowledged[rows], read[rows]
     done = lowest(place, records.completed[rows], count)
-    invoked = np.full(count, NEVER)
-    np.maximum.at(invoked, place[sent], records.invoked[rows[sent]])
+    begins = np.searchsorted(log, np.arange(len(records.logs) + 1))
     return Places(
         rows=rows,
         place=place,
         log=log,
         offset=offset,
-        begins=np.searchsorted(log, np.arange(len(records.logs) + 1)),
+        begins=begins,
         acknowledged=_marked(place[sent], count),
         read=_marked(place[seen], count),
         final=_marked(place[final[rows]], count),
         done=done,
+        above=above(begins.tolist(), done),
         read_done=lowest(place[seen], records.completed[rows[seen]], count),
-        invoked=invoked,
+        invoked=highest(place[sent], records.invoked[rows[sent]], count),
     )
 
 
@@ -64,8 +66,7 @@ def _numbered(log: Ints, offset: Ints, logs: int) -> tuple[Ints, Ints, Ints]:
     """The place of each pair, and log and offset of each place. Offsets mostly lie close together: then a table says which
     there are, and nothing is sorted."""
     low = lowest(log, offset, logs)
-    high = np.full(logs, NEVER)
-    np.maximum.at(high, log, offset)
+    high = highest(log, offset, logs)
     lengths = [max(0, last - first + 1) for first, last in zip(low.tolist(), high.tolist(), strict=True)]
     if sum(lengths) > _ROOM * len(log) + 1:
         order = np.lexsort((offset, log))
@@ -196,7 +197,7 @@ def inversions(records: Columns, places: Places, seen: Sightings) -> Flags:
     if len(seen.unknown):
         since = lowest(records.value[records.send], records.invoked[records.send], records.values)
         np.maximum.at(invoked, seen.place[seen.unknown], since[seen.unknown])
-    bound = np.minimum(places.read_done, above(places))
+    bound = np.minimum(places.read_done, places.above)
     return _marked(places.log[bound < invoked], len(records.logs))
 
 
@@ -212,19 +213,10 @@ def epochs(records: Columns, final: Flags) -> Flags:
     return _marked(log[1:][(log[1:] == log[:-1]) & (epoch[1:] < epoch[:-1])], len(records.logs))
 
 
-def above(places: Places) -> Ints:
-    """Of each place the earliest completion at a higher offset of its log; OPEN: none."""
-    found = np.full(len(places.log), OPEN)
-    for log in range(len(places.begins) - 1):
-        begin, end = places.begins[log], places.begins[log + 1]
-        found[begin : end - 1] = np.minimum.accumulate(places.done[begin + 1 : end][::-1])[::-1]
-    return found
-
-
 def early_ends(places: Places, log: Ints, log_end: Ints, invoked: Ints) -> Flags:
     """bound < invoked_ns: somebody was told at `invoked` that a log ends at `log_end`, when something at or above that had
     completed. A flag per log."""
-    from_here = np.minimum(places.done, above(places))
+    from_here = np.minimum(places.done, places.above)
     found = np.zeros(len(places.begins) - 1, bool)
     for one in np.unique(log).tolist():
         begin, end = places.begins[one], places.begins[one + 1]

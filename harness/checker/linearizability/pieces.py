@@ -5,9 +5,11 @@ In a module that imports nothing but Arrow and NumPy, because executors of a clu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.checker.linearizability.log import OPEN
@@ -26,11 +28,18 @@ def sweep_pieces(table: pa.Table) -> pa.Table:
     order = np.lexsort((offset, log))
     logs = log[order]
     done = np.minimum(completed, read)[order]
-    higher = np.full(len(logs), OPEN)
-    borders = [0, *(np.flatnonzero(logs[1:] != logs[:-1]) + 1).tolist(), len(logs)]
-    for begin, end in pairwise(borders):
-        higher[begin : end - 1] = np.minimum.accumulate(done[begin + 1 : end][::-1])[::-1]
+    higher = above([0, *(np.flatnonzero(logs[1:] != logs[:-1]) + 1).tolist(), len(logs)], done)
     bound = np.minimum(np.minimum(higher, read[order]), later[order])
     late = np.flatnonzero(bound < invoked[order])
     found = order[late]
     return pa.table({"log": log[found], "offset": offset[found], "bound": bound[late]})
+
+
+def above(borders: Iterable[int], done: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Of each row the earliest `done` of those that come after it in its group; OPEN: there is none. `borders`: where groups
+    begin, and where the last one ends; a group may be empty."""
+    found = np.full(len(done), OPEN)
+    for begin, end in pairwise(borders):
+        if begin + 1 < end:
+            found[begin : end - 1] = np.minimum.accumulate(done[begin + 1 : end][::-1])[::-1]
+    return found

@@ -56,9 +56,11 @@ def test_a_log_need_not_begin_at_its_beginning() -> None:
     assert plain_tables(story, rows) == set(Plain)
 
 
-def test_a_log_in_which_nothing_came_to_stand_is_plain() -> None:
+@pytest.mark.parametrize("partition", [-1, 1])
+def test_a_log_in_which_nothing_came_to_stand_is_plain(partition: int) -> None:
+    """Be it the first or the last."""
     story = clean(partitions=1)
-    story.send("refused", at=(400, 410), outcome="fail", partition=1, process=70)
+    story.send("refused", at=(400, 410), outcome="fail", partition=partition, process=70)
     assert plain_tables(story, looked([story])["r"]) == set(Plain)
 
 
