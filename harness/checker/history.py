@@ -215,7 +215,7 @@ class History(RunTables):
         return {LogKey(row.pop("run"), row.pop("topic"), row.pop("partition")): Tally(**row) for row in rows}
 
     def _tallies_of(self, rows: Sequence[Mapping[str, Any]]) -> dict[LogKey, Tally]:
-        keys = pa.table({name: pa.array([row[name] for row in rows], KEY.field(name).type) for name in KEY.names}, KEY)
+        keys = pa.Table.from_pylist(rows, KEY)  # of each row the columns of the key
         numbered = self.frame(keys).withColumn("log", F.expr(LOG)).collect() if rows else []
         logs = {LogKey(row["run"], row["topic"], row["partition"]): row["log"] for row in numbered}
         return {
