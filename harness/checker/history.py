@@ -183,8 +183,7 @@ class History(RunTables):
     @cached_property
     def looked(self) -> list[dict[str, Any]] | None:
         """What one look at all records says of each log: LOOKED rows (glance/logs.py); None: one look is not enough."""
-        found = looked(self.spark, self._sources, bounds=self.bounds, fates=self.fates, foreign=self.foreign)
-        return None if found is None else found.to_pylist()
+        return looked(self.spark, self._sources, bounds=self.bounds, fates=self.fates, foreign=self.foreign)
 
     @cached_property
     def plain(self) -> frozenset[Plain]:

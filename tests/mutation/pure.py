@@ -34,7 +34,7 @@ _ALL = {
     "linearizability": _ALL_OF_LINEAR,
     "serializability": _ALL_OF_SERIAL,
     "models": _ALL_OF_MODELS,
-    "glance": (f"{_AT}/glance/test_glance.py",),
+    "glance": (f"{_AT}/glance/test_glance.py", f"{_AT}/glance/test_slices.py"),
 }
 _SEARCH = (f"{_LINEAR}/test_decide.py", f"{_LINEAR}/test_frontier.py")
 _EXACT = (f"{_LINEAR}/test_seeded_defects.py", f"{_LINEAR}/test_many.py", f"{_LINEAR}/test_exact_engines.py")

@@ -24,7 +24,7 @@ PURE = tuple(
             "bad_history", "counter", "epoch", "jepsen_orders", "jepsen_rules", "jepsen_sets", "kv", "log", "mutex",
             "objects", "queue", "register", "registry", "rules", "sets", "transactions", "values",
         ),
-        "glance": ("columns", "logs", "plain", "screens"),
+        "glance": ("carried", "columns", "logs", "plain", "screens", "slices"),
     }.items()
     for name in names
 )  # fmt: skip

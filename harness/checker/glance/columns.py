@@ -39,7 +39,9 @@ class Unusual(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     logs: list[tuple[str, str, int]]  # run, topic, partition
+    clients: list[str]
     values: int  # how many there are
+    texts: pa.Array | None  # of all values; None: they are of several runs
     log: Ints
     value: Ints
     client: Ints
@@ -65,14 +67,15 @@ class Columns:
 
 def columns(records: pa.Table, fates: pa.Table) -> Columns:
     """`records`: READ_COLUMNS of RECORDS; `fates`: run, transaction, fate, committing_ns, effective (transactions.FATES). Unusual."""
-    kind, phase, outcome = (_coded(records[name]) for name in ("kind", "phase", "outcome"))
-    run, topic = (_coded(records[name]) for name in ("run", "topic"))
+    kind, phase, outcome = (coded(records[name]) for name in ("kind", "phase", "outcome"))
+    run, topic = (coded(records[name]) for name in ("run", "topic"))
     partition = _numbers(records["partition"])
     first, width = span(partition)
     spread = partition - first
     combined = (run.codes * len(topic.names) + topic.codes) * width + spread
     log, distinct = dense(combined, len(run.names) * len(topic.names) * width)
-    value, values = _values(records["value"], run)
+    value, values, texts = _values(records["value"], run)
+    client = coded(records["client"])
     send = kind.codes == kind.of("send")
     settled = np.array([_OUTCOMES.get(name, UNKNOWN) for name in outcome.names] or [UNKNOWN])[outcome.codes]
     transaction = _numbers(records["transaction"], NONE)
@@ -84,10 +87,12 @@ def columns(records: pa.Table, fates: pa.Table) -> Columns:
             (run.names[one // width // len(topic.names)], topic.names[one // width % len(topic.names)], one % width + first)
             for one in distinct.tolist()
         ],
+        clients=client.names,
         values=values,
+        texts=texts,
         log=log,
         value=value,
-        client=_coded(records["client"]).codes,
+        client=client.codes,
         process=_numbers(records["process"]),
         op=op,
         unit=np.where(transactional, transaction, op),
@@ -129,7 +134,7 @@ def span(numbers: Ints) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class _Coded:
+class Coded:
     codes: Ints
     names: list[Any]
 
@@ -137,10 +142,10 @@ class _Coded:
         return self.names.index(name) if name in self.names else NONE
 
 
-def _coded(column: pa.ChunkedArray) -> _Coded:
+def coded(column: pa.ChunkedArray) -> Coded:
     """Few different strings as numbers."""
     encoded = _encoded(column)
-    return _Coded(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist())
+    return Coded(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist())
 
 
 def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
@@ -156,14 +161,14 @@ def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return pc.dictionary_encode(found, null_encoding="encode")
 
 
-def _values(column: pa.ChunkedArray, run: _Coded) -> tuple[Ints, int]:
+def _values(column: pa.ChunkedArray, run: Coded) -> tuple[Ints, int, pa.Array | None]:
     encoded = _encoded(column)
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     if len(run.names) == 1:
-        return codes, len(encoded.dictionary)
+        return codes, len(encoded.dictionary), encoded.dictionary
     count = len(encoded.dictionary)
     codes, distinct = dense(codes * len(run.names) + run.codes, count * len(run.names))
-    return codes, len(distinct)
+    return codes, len(distinct), None
 
 
 def _numbers(column: pa.ChunkedArray, null: int | None = None) -> Ints:
@@ -176,7 +181,7 @@ def _flags(column: pa.ChunkedArray) -> Flags:
     return column.to_numpy().astype(bool, copy=False)  # type: ignore[no-any-return]
 
 
-def _settled(run: _Coded, transaction: Ints, outcome: Ints, send: Flags, fates: pa.Table) -> tuple[Ints, Flags, Ints]:
+def _settled(run: Coded, transaction: Ints, outcome: Ints, send: Flags, fates: pa.Table) -> tuple[Ints, Flags, Ints]:
     """Outcomes of sends as their transactions give them, rows of transactions that were not committed, and when these were
     first asked to commit."""
     uncommitted, committing = np.zeros(len(outcome), bool), np.full(len(outcome), OPEN)

@@ -4,6 +4,7 @@ lies, and which screens would find nothing in it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,10 +12,10 @@ import pyarrow as pa
 
 from harness.checker.glance import screens
 from harness.checker.glance.columns import NONE, OK, UNKNOWN, Columns, Flags, Ints, columns, highest, lowest
-from harness.checker.glance.screens import Places
+from harness.checker.glance.screens import Order, Places
 from harness.checker.log_pieces import NEVER, OPEN
 
-_COUNTS: Final = (
+COUNTS: Final = (
     *("sends", "acknowledged", "unplaced", "reads", "transactional_reads"),
     "offsets_read",
     "unread",  # offsets at which something was acknowledged, and that the final read did not find
@@ -25,22 +26,38 @@ _NUMBERS: Final = (
     "last_place",
     "first_missing",  # lowest of these that the final read did not find
 )
-_FLAGS: Final = ("two_values", "strange", "back", "over", "overtaken", "inverted", "early_end", "deposed")
+FLAGS: Final = ("two_values", "strange", "back", "over", "overtaken", "inverted", "early_end", "deposed")
 LOOKED: Final = pa.schema(
     [
         pa.field("run", pa.string(), nullable=False),
         pa.field("topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
-        *[pa.field(name, pa.int64(), nullable=False) for name in _COUNTS],
+        *[pa.field(name, pa.int64(), nullable=False) for name in COUNTS],
         *[pa.field(name, pa.int64()) for name in _NUMBERS],
-        *[pa.field(name, pa.bool_(), nullable=False) for name in _FLAGS],
+        *[pa.field(name, pa.bool_(), nullable=False) for name in FLAGS],
     ]
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What was made of the records on the way."""
+
+    records: Columns
+    places: Places
+    final: Flags
+    walked: Order
+    sent: Order
+    appended: Ints
 
 
 def look(records: pa.Table, bounds: pa.Table, fates: pa.Table, *, foreign: bool) -> pa.Table:
     """LOOKED. `records`: columns.READ_COLUMNS of RECORDS, `bounds`: BOUNDS, `fates`: transactions.FATES, of the same runs;
     `foreign`: histories of `jepsen.tests.kafka` (foreign_kafka.py). columns.Unusual."""
+    return look_closely(records, bounds, fates, foreign=foreign)[0]
+
+
+def look_closely(records: pa.Table, bounds: pa.Table, fates: pa.Table, *, foreign: bool) -> tuple[pa.Table, Seen]:
     found = columns(records, fates)
     del records  # half of the memory
     count = len(found.logs)
@@ -48,22 +65,25 @@ def look(records: pa.Table, bounds: pa.Table, fates: pa.Table, *, foreign: bool)
     read = found.poll & found.placed
     final = read & ((found.outcome == OK) if foreign else found.final)
     places = screens.places(found, acknowledged, final)
-    seen = screens.sightings(found, places, acknowledged)
-    back, over = screens.walks(found, places, final & (not foreign))
-    tried = found.send & found.placed & (found.outcome >= UNKNOWN) if foreign else acknowledged
+    sighted = screens.sightings(found, places, acknowledged)
+    walked = screens.walks(found)
+    back, over = screens.steps(found, places, walked, final & (not foreign))
+    sent = screens.streams(found, found.send & found.placed & (found.outcome >= UNKNOWN) if foreign else acknowledged)
+    appended = screens.appended(found, places, sighted)
     flags = {
         "two_values": screens.two_values(found, places),
-        "strange": seen.strange,
+        "strange": sighted.strange,
         "back": back,
         "over": over,
-        "overtaken": screens.senders(found, tried),
-        "inverted": screens.inversions(found, places, seen),
+        "overtaken": screens.overtaken(found, sent),
+        "inverted": screens.inversions(found, places, appended),
         "early_end": _early_ends(found, places, bounds),
         "deposed": screens.epochs(found, final),
     }
     runs, topics, partitions = zip(*found.logs, strict=True) if count else ((), (), ())
     named = {"run": runs, "topic": topics, "partition": partitions}
-    return pa.table(named | _tally(found, places, acknowledged, read, final) | flags, schema=LOOKED)
+    rows = pa.table(named | _tally(found, places, acknowledged, read, final) | flags, schema=LOOKED)
+    return rows, Seen(records=found, places=places, final=final, walked=walked, sent=sent, appended=appended)
 
 
 def _tally(

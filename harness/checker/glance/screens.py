@@ -130,7 +130,32 @@ def sightings(records: Columns, places: Places, acknowledged: Flags) -> Sighting
     return Sightings(place=place, strange=strange, unknown=np.flatnonzero(unknown))
 
 
-def walks(records: Columns, places: Places, final: Flags) -> tuple[Flags, Flags]:
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Rows that come one after the other, in groups of numbers that only grow."""
+
+    group: Ints
+    row: Ints  # of the records
+
+    @property
+    def first(self) -> Flags:
+        found = np.ones(len(self.row), bool)
+        found[1:] = self.group[1:] != self.group[:-1]
+        return found
+
+
+def walks(records: Columns) -> Order:
+    """Of each process what it read of a log, in the order of reading."""
+    logs = len(records.logs)
+    reads = np.flatnonzero(records.poll & records.placed)
+    low, width = span(records.process[reads])
+    process, distinct = dense(records.process[reads] - low, width)
+    walk, _ = dense(process * logs + records.log[reads], len(distinct) * logs)
+    order = _in_order(walk, records.invoked[reads], records.op[reads], records.position[reads])
+    return Order(group=walk[order], row=reads[order])
+
+
+def steps(records: Columns, places: Places, walked: Order, final: Flags) -> tuple[Flags, Flags]:
     """Steps backwards: offset <= before.offset; and steps over anything at all: offset > before.offset + 1 and not final.
 
     The second is wider than the screen: what the final read did not find counts as a record, too.
@@ -138,15 +163,8 @@ def walks(records: Columns, places: Places, final: Flags) -> tuple[Flags, Flags]
     logs = len(records.logs)
     of_row = np.full(len(records.log), NONE)
     of_row[places.rows] = places.place
-    reads = np.flatnonzero(records.poll & records.placed)
-    low, width = span(records.process[reads])
-    process, distinct = dense(records.process[reads] - low, width)
-    walk, _ = dense(process * logs + records.log[reads], len(distinct) * logs)
-    order = _in_order(walk, records.invoked[reads], records.op[reads], records.position[reads])
-    walk, row = walk[order], reads[order]
+    first, row = walked.first, walked.row
     offset, unit = records.offset[row], records.unit[row]
-    first = np.ones(len(row), bool)
-    first[1:] = walk[1:] != walk[:-1]
     index = np.arange(len(row))
     begun = np.maximum.accumulate(np.where(first, index, 0))
     stood = np.maximum.accumulate(np.where(records.moves_on[row], index, -1))
@@ -176,27 +194,37 @@ def _in_order(group: Ints, *keys: Ints) -> Ints:
     return np.lexsort((*reversed(keys), group))
 
 
-def senders(records: Columns, sent: Flags) -> Flags:
+def streams(records: Columns, sent: Flags) -> Order:
+    """Of each client what it sent to a log, in the order of sending."""
+    rows = np.flatnonzero(sent & (records.sequence != NONE))
+    logs = len(records.logs)
+    stream, _ = dense(records.client[rows] * logs + records.log[rows], len(records.clients) * logs)
+    order = _in_order(stream, records.sequence[rows], records.offset[rows])
+    return Order(group=stream[order], row=rows[order])
+
+
+def overtaken(records: Columns, sent: Order) -> Flags:
     """offset < overtaken: what a client sent to a log earlier stands behind. Somewhere in the order of sending an offset is
     lower than the one before then, and the other way round.
 
     Wider than the screen in transactions, whose records it asks only about those before the transaction.
     """
-    rows = np.flatnonzero(sent & (records.sequence != NONE))
-    logs = len(records.logs)
-    stream, _ = dense(records.client[rows] * logs + records.log[rows], (int(records.client.max(initial=0)) + 1) * logs)
-    order = _in_order(stream, records.sequence[rows], records.offset[rows])
-    stream, row = stream[order], rows[order]
-    back = (stream[1:] == stream[:-1]) & (records.offset[row[1:]] < records.offset[row[:-1]])
-    return _marked(records.log[row[1:][back]], logs)
+    row = sent.row
+    back = ~sent.first[1:] & (records.offset[row[1:]] < records.offset[row[:-1]])
+    return _marked(records.log[row[1:][back]], len(records.logs))
 
 
-def inversions(records: Columns, places: Places, seen: Sightings) -> Flags:
-    """bound < invoked: an append invoked after something above it had completed (linearizability/pieces.py)."""
+def appended(records: Columns, places: Places, seen: Sightings) -> Ints:
+    """When what is at a place was invoked, the last of it; NEVER: that was not acknowledged, and nobody read it either."""
     invoked = places.invoked.copy()
     if len(seen.unknown):
         since = lowest(records.value[records.send], records.invoked[records.send], records.values)
         np.maximum.at(invoked, seen.place[seen.unknown], since[seen.unknown])
+    return invoked
+
+
+def inversions(records: Columns, places: Places, invoked: Ints) -> Flags:
+    """bound < invoked: an append invoked after something above it had completed (linearizability/pieces.py)."""
     bound = np.minimum(places.read_done, places.above)
     return _marked(places.log[bound < invoked], len(records.logs))
 

@@ -14,6 +14,7 @@ from harness.checker.glance.looks import MOST_ROWS, Source, batched
 from harness.checker.glance.plain import Plain
 from harness.checker.history import History, opened
 from harness.checker.judge import judge_history
+from harness.history.finished import write_finished
 from harness.history.reading import History as Stored
 from harness.history.reading import open_run
 from tests.harness.checker.stories import Story, clean
@@ -90,14 +91,56 @@ def test_one_that_is_not_healthy_is_found_by_itself(spark: Any, tmp_path: Path, 
     assert {one.type: one.count for one in judged.verdict.anomalies if one.severity == "violation"} == expected
 
 
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glance.looks, "MOST_ROWS", 100)
+    monkeypatch.setattr(glance.looks, "SLICE_ROWS", 60)
+
+
+def in_small_row_groups(story: Story, folder: Path) -> Stored:
+    write_finished(folder, story.info(), story.tables(), files=2, row_group=20)
+    return open_run(folder)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("small_slices")
+def test_a_run_that_no_worker_can_hold_is_judged_in_slices_and_alike(spark: Any, tmp_path: Path) -> None:
+    """Beside one that a worker can hold."""
+    stored = [in_small_row_groups(clean(f"s{size}", records=size), tmp_path / str(size)) for size in (10, 60)]
+    assert stored[0].rows["records"] <= 100 < stored[1].rows["records"]
+    with opened(spark, stored) as history:
+        history._sources = ()
+        screened, tallies = told(history), history.tallies
+    with opened(spark, stored) as history:
+        assert told(history) == screened
+        assert history.plain == set(Plain)
+        assert history.tallies == tallies
+        assert "ledger" not in vars(history)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("name", ["the_tail_was_truncated", "an_end_offset_below_an_acknowledgement"])
+def test_one_that_is_not_healthy_is_found_in_slices_too(spark: Any, tmp_path: Path, name: str) -> None:
+    make, expected = DEFECTS[name]
+    with opened(spark, [in_small_row_groups(make(name), tmp_path / name)]) as history:
+        (judged,) = judge_history(history)
+        assert history.looked is not None
+    assert {one.type: one.count for one in judged.verdict.anomalies if one.severity == "violation"} == expected
+
+
 @pytest.mark.spark
 def test_what_cannot_be_said_at_a_glance_is_left_to_the_screens(
-    spark: Any, stored: list[Stored], monkeypatch: pytest.MonkeyPatch
+    spark: Any, stored: list[Stored], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(glance.looks, "MOST_ROWS", 10)
+    monkeypatch.setattr(glance.looks, "MOST_ROWS", 10)  # a row group has more, and is not split
     with opened(spark, stored) as history:
         assert history.looked is None
         assert history.tallies
+    with opened(spark, [in_small_row_groups(clean("n", records=60), tmp_path / "n")]) as history:
+        monkeypatch.setattr(glance.looks, "MOST_ROWS", 100)
+        monkeypatch.setattr(glance.looks, "MOST_FATES", -1)
+        assert history.looked is None
     monkeypatch.undo()
     with opened(spark, stored) as history:
         history._sources = [source(10, "nowhere")]
