@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.checker.glance.slices import Group, Slice
 
 MOST_ROWS = 4_000_000  # of one batch: some 400 bytes each while a worker looks at them
-SLICE_ROWS = 2_000_000
+SLICE_ROWS = 2_000_000  # wanted; a slice may have up to MOST_ROWS
 FILE_ROWS = 20_000  # what opening a file costs, in rows
 MOST_NOWHERE = 200_000  # records without an offset, which all slices of a run get
 MOST_FATES = 200_000  # of transactions of a run that is looked at in slices; the same

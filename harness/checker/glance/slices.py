@@ -14,7 +14,8 @@ A record without an offset may be of any slice: all slices of its log get it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -69,12 +70,13 @@ class Slice:
 def survey(files: Sequence[str], groups: Sequence[Group]) -> tuple[pa.Table, pa.Table]:
     """HELD of these row groups, and READ_COLUMNS of their records without an offset."""
     held, elsewhere = [], []
-    for group in groups:
-        table = _read(files, group, _SURVEYED)
-        held.append(_held(group, table))
-        if table["offset"].null_count:
-            whole = _read(files, group, READ_COLUMNS)
-            elsewhere.append(whole.filter(pc.is_null(whole["offset"])))
+    with _reading(files) as read:
+        for group in groups:
+            table = read(group, _SURVEYED)
+            held.append(_held(group, table))
+            if table["offset"].null_count:
+                whole = read(group, READ_COLUMNS)
+                elsewhere.append(whole.filter(pc.is_null(whole["offset"])))
     return pa.concat_tables([HELD.empty_table(), *held]), _together(elsewhere)
 
 
@@ -99,18 +101,28 @@ def _held(group: Group, table: pa.Table) -> pa.Table:
 def records(files: Sequence[str], one: Slice, elsewhere: pa.Table) -> pa.Table:
     """The records of a slice. `elsewhere`: those of the run that have no offset."""
     tables = [elsewhere.filter(pa.array(_among(elsewhere, one.ranges)))]
-    for group in one.groups:
-        table = _read(files, group, READ_COLUMNS)
-        inside = _inside(table, one.ranges)
-        if inside.any():
-            tables.append(table if inside.all() else table.filter(pa.array(inside)))
+    with _reading(files) as read:
+        for group in one.groups:
+            table = read(group, READ_COLUMNS)
+            inside = _inside(table, one.ranges)
+            if inside.any():
+                tables.append(table if inside.all() else table.filter(pa.array(inside)))
     return _together(tables)
 
 
-def _read(files: Sequence[str], group: Group, columns: Sequence[str]) -> pa.Table:
-    texts = [name for name in TEXTS if name in columns]
-    with pq.ParquetFile(files[group.file], read_dictionary=texts, page_checksum_verification=True) as file:
-        return file.read_row_group(group.number, columns=list(columns))
+@contextmanager
+def _reading(files: Sequence[str]) -> Iterator[Callable[[Group, Sequence[str]], pa.Table]]:
+    """Reads columns of row groups; each file is opened once."""
+    opened: dict[int, pq.ParquetFile] = {}
+    with ExitStack() as stack:
+
+        def read(group: Group, columns: Sequence[str]) -> pa.Table:
+            if group.file not in opened:
+                file = pq.ParquetFile(files[group.file], read_dictionary=list(TEXTS), page_checksum_verification=True)
+                opened[group.file] = stack.enter_context(file)
+            return opened[group.file].read_row_group(group.number, columns=list(columns))
+
+        yield read
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:

@@ -25,7 +25,7 @@ from tests.harness.checker.stories import MS, Story, clean
 from tests.harness.checker.test_against_oracle import messy
 from workloads.op import BOUNDS, RECORDS
 
-HISTORIES = 400
+HISTORIES = 120
 PARTS = 4
 NUMBERS = [name for name in LOOKED.names if name not in FLAGS]
 
@@ -67,7 +67,7 @@ def whole(story: Story) -> list[dict[str, Any]]:
 def test_a_clean_run_looks_the_same_in_slices(
     tmp_path: Path, partitions: int, wanted: int, group: int, files: int
 ) -> None:
-    story = clean(partitions=partitions, records=60)
+    story = clean(partitions=partitions, records=30)
     count, rows = sliced(story, tmp_path, wanted=wanted, group=group, files=files)
     assert rows == whole(story)
     assert (count == 1) == (wanted == 10**6)
