@@ -245,10 +245,8 @@ def _cuts(laid: _Laid, *, wanted: int) -> list[Ints]:
 
 def _slice(laid: _Laid, low: Ints, high: Ints) -> Slice:
     """What lies between two cuts. A log that has nothing there is not in it; one of which nothing has an offset is in the last."""
-    ranges: dict[Log, Range] = {}
-    for number, log in enumerate(laid.logs):
-        if low[number] < high[number]:
-            ranges[log] = Range(int(low[number]), int(high[number]))
-    touched = (laid.rows > 0) & (laid.highest >= low[laid.log]) & (laid.lowest < high[laid.log])
+    there = low < high
+    ranges = {log: Range(int(low[number]), int(high[number])) for number, log in enumerate(laid.logs) if there[number]}
+    touched = there[laid.log] & (laid.rows > 0) & (laid.highest >= low[laid.log]) & (laid.lowest < high[laid.log])
     groups = dict.fromkeys(laid.groups[place] for place in np.flatnonzero(touched).tolist())
     return Slice(ranges=ranges, groups=list(groups))

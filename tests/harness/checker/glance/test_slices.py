@@ -198,15 +198,15 @@ def test_values_without_numbers_are_left_to_the_screens() -> None:
             families(pa.array(texts))
 
 
-def held(ranges: Sequence[tuple[int, int]]) -> pa.Table:
-    """HELD of a log with so many row groups of ten records, of the offsets from ... to."""
+def held(ranges: Sequence[tuple[int, int]], logs: int = 1) -> pa.Table:
+    """HELD of logs with so many row groups of ten records, of the offsets from ... to, one log after the other."""
     rows = [
         {
             "file": 0,
             "group": place,
             "started_ns": place,
             "topic": "log",
-            "partition": 0,
+            "partition": place % logs,
             "rows": 10,
             "lowest": low,
             "highest": high,
@@ -229,3 +229,13 @@ def test_a_run_that_would_be_read_again_and_again_is_left_to_the_screens() -> No
     from_the_beginning = [(0, low + 9) for low in range(0, 400, 10)]
     assert slices(held(from_the_beginning), wanted=100, most=1000) is not None
     assert slices(held(from_the_beginning), wanted=1, most=1000) is None
+
+
+def test_a_slice_reads_nothing_of_logs_that_are_not_in_it() -> None:
+    """Offsets of one row group lie between those of the next, as when sends overlap."""
+    found = slices(
+        held([(low - 3, low + 12) for low in range(10, 400, 10) for _ in range(2)], logs=2), wanted=10, most=100
+    )
+    assert found is not None
+    assert {len(one.ranges) for one in found[:-1]} == {1}
+    assert max(len(one.groups) for one in found) == 2
