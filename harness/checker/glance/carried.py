@@ -49,7 +49,7 @@ SPANS: Final = pa.schema(
         pa.field("kind", pa.string()),  # reader, sender or family
         pa.field("who", pa.string()),
         *[pa.field(name, pa.int64()) for name in _NUMBERS],  # below, above: places of the slice beside the reader's own
-        pa.field("final", pa.bool_()),
+        pa.field("may_skip", pa.bool_()),  # of a reader: its first record
     ]
 )
 _MOST_FAMILIES = 10_000
@@ -98,7 +98,7 @@ def _readers(seen: Seen) -> pa.Table:
     }
     beside = {"below": place[first] - places.begins[log], "above": places.begins[log + 1] - 1 - place[last]}
     who = pc.cast(pa.array(records.process[first]), pa.string())
-    return _spans(records, log, "reader", who, numbers | beside, final=seen.final[first])
+    return _spans(records, log, "reader", who, numbers | beside, may_skip=seen.may_skip[first])
 
 
 def _senders(seen: Seen) -> pa.Table:
@@ -153,13 +153,13 @@ def _ends(order: Order) -> tuple[Ints, Ints]:
 
 
 def _spans(
-    records: Columns, log: Ints, kind: str, who: pa.Array, numbers: Mapping[str, Ints], final: Flags | None = None
+    records: Columns, log: Ints, kind: str, who: pa.Array, numbers: Mapping[str, Ints], may_skip: Flags | None = None
 ) -> pa.Table:
     zeros = dict.fromkeys(_NUMBERS, np.zeros(len(log), np.int64))
     told = {
         "kind": pa.array([kind] * len(log)),
         "who": who,
-        "final": np.zeros(len(log), bool) if final is None else final,
+        "may_skip": np.zeros(len(log), bool) if may_skip is None else may_skip,
     }
     return pa.table(_named(records, log) | told | zeros | dict(numbers)).select(SPANS.names).cast(SPANS)
 
@@ -229,7 +229,7 @@ def _reader(told: Sequence[tuple[int, Row]], edges: Sequence[Row]) -> set[str]:
         if not _moment(one, "last") < _moment(other, "first"):
             return {"back", "over"}
         between = one["above"] + sum(edge["places"] for edge in edges[before + 1 : place]) + other["below"]
-        if between and not other["final"]:
+        if between and not other["may_skip"]:
             doubts.add("over")
     return doubts
 

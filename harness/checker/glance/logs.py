@@ -46,6 +46,7 @@ class Seen:
     records: Columns
     places: Places
     final: Flags
+    may_skip: Flags  # of the final read: what it leaves out is lost, not skipped
     walked: Order
     sent: Order
     appended: Ints
@@ -67,7 +68,8 @@ def look_closely(records: pa.Table, bounds: pa.Table, fates: pa.Table, *, foreig
     places = screens.places(found, acknowledged, final)
     sighted = screens.sightings(found, places, acknowledged)
     walked = screens.walks(found)
-    back, over = screens.steps(found, places, walked, final & (not foreign))
+    may_skip = final & (not foreign)
+    back, over = screens.steps(found, places, walked, may_skip)
     sent = screens.streams(found, found.send & found.placed & (found.outcome >= UNKNOWN) if foreign else acknowledged)
     appended = screens.appended(found, places, sighted)
     flags = {
@@ -83,7 +85,16 @@ def look_closely(records: pa.Table, bounds: pa.Table, fates: pa.Table, *, foreig
     runs, topics, partitions = zip(*found.logs, strict=True) if count else ((), (), ())
     named = {"run": runs, "topic": topics, "partition": partitions}
     rows = pa.table(named | _tally(found, places, acknowledged, read, final) | flags, schema=LOOKED)
-    return rows, Seen(records=found, places=places, final=final, walked=walked, sent=sent, appended=appended)
+    seen = Seen(
+        records=found,
+        places=places,
+        final=final,
+        may_skip=may_skip,
+        walked=walked,
+        sent=sent,
+        appended=appended,
+    )
+    return rows, seen
 
 
 def _tally(

@@ -44,21 +44,23 @@ def cut(
     return named, found, nowhere
 
 
-def sliced(story: Story, folder: Path, *, wanted: int, group: int, files: int = 1) -> tuple[int, list[dict[str, Any]]]:
+def sliced(
+    story: Story, folder: Path, *, wanted: int, group: int, files: int = 1, foreign: bool = False
+) -> tuple[int, list[dict[str, Any]]]:
     """How many slices there were, and LOOKED of them all."""
     named, found, nowhere = cut(story, folder, wanted=wanted, group=group, files=files)
     bounds = pa.Table.from_pylist([asdict(row) for row in story.bounds], BOUNDS)
     looks = []
     for one in found:
-        looked, seen = look_closely(records(named, one, nowhere), bounds, fates([story]), foreign=False)
+        looked, seen = look_closely(records(named, one, nowhere), bounds, fates([story]), foreign=foreign)
         looks.append((looked.to_pylist(), edges(seen).to_pylist(), spans(seen).to_pylist()))
     return len(found), together(looks)
 
 
-def whole(story: Story) -> list[dict[str, Any]]:
+def whole(story: Story, *, foreign: bool = False) -> list[dict[str, Any]]:
     rows = pa.Table.from_pylist([asdict(row) for row in story.records], RECORDS)
     bounds = pa.Table.from_pylist([asdict(row) for row in story.bounds], BOUNDS)
-    looked = look(rows, bounds, fates([story]), foreign=False).to_pylist()
+    looked = look(rows, bounds, fates([story]), foreign=foreign).to_pylist()
     return sorted(looked, key=lambda row: (row["topic"], row["partition"]))
 
 
@@ -108,8 +110,9 @@ def test_what_one_look_doubts_slices_doubt_too(tmp_path: Path, part: int) -> Non
         folder = tmp_path / str(number)
         folder.mkdir()
         group, files = chance.randrange(1, 15), chance.randrange(1, 4)
-        count, rows = sliced(story, folder, wanted=chance.randrange(1, 40), group=group, files=files)
-        for one, other in zip(rows, whole(story), strict=True):
+        wanted, foreign = chance.randrange(1, 40), chance.random() < 0.3
+        count, rows = sliced(story, folder, wanted=wanted, group=group, files=files, foreign=foreign)
+        for one, other in zip(rows, whole(story, foreign=foreign), strict=True):
             assert [one[name] for name in NUMBERS] == [other[name] for name in NUMBERS], story.run
             doubts = set(Plain) - plain_tables(story, [other])
             assert not doubts & plain_tables(story, [one]), story.run
@@ -117,7 +120,7 @@ def test_what_one_look_doubts_slices_doubt_too(tmp_path: Path, part: int) -> Non
     assert seen.keys() == set(Plain)
 
 
-def between(story: Story, tmp_path: Path, *, low: int, high: int) -> set[Plain]:
+def between(story: Story, tmp_path: Path, *, low: int, high: int, foreign: bool = False) -> set[Plain]:
     """What is doubted in a log that is cut at `low` and `high`, and in none of its slices by itself."""
     named, found, nowhere = cut(story, tmp_path, wanted=10**6, group=10**6)
     bounds = pa.Table.from_pylist([asdict(row) for row in story.bounds], BOUNDS)
@@ -125,7 +128,7 @@ def between(story: Story, tmp_path: Path, *, low: int, high: int) -> set[Plain]:
     looks = []
     for one in pairwise(ends):
         part = Slice(ranges={("log", 0): Range(*one)}, groups=found[0].groups)
-        looked, seen = look_closely(records(named, part, nowhere), bounds, fates([story]), foreign=False)
+        looked, seen = look_closely(records(named, part, nowhere), bounds, fates([story]), foreign=foreign)
         assert not any(row[flag] for row in looked.to_pylist() for flag in FLAGS)
         looks.append((looked.to_pylist(), edges(seen).to_pylist(), spans(seen).to_pylist()))
     return set(Plain) - plain_tables(story, together(looks))
@@ -186,6 +189,16 @@ def test_what_shows_only_between_slices(tmp_path: Path, change: Callable[[Story]
     changed("poll", range(5, 20), "final", leader_epoch=4)(story)
     change(story)
     assert between(story, tmp_path, low=5, high=10) == doubted
+
+
+def test_of_histories_of_others_every_read_counts(tmp_path: Path) -> None:
+    """None of them is a final read, which may leave out what is lost; nor is what is read only there."""
+    story = clean(partitions=1)
+    left_out(range(20))(story)
+    left_out(range(5, 10), "final")(story)
+    lost = {Plain.OFFSETS, Plain.OVERTAKEN, Plain.INVERSIONS}
+    assert between(story, tmp_path, low=5, high=10) == lost
+    assert between(story, tmp_path, low=5, high=10, foreign=True) == {Plain.SKIPS, *lost}
 
 
 def test_values_without_numbers_are_left_to_the_screens() -> None:
