@@ -43,6 +43,7 @@ HELD: Final = pa.schema(
 )
 _SURVEYED = ("topic", "partition", "offset", "invoked_ns")
 MOST_READ = 8  # times, on average, that a row is read before it is left to Spark
+_FAR = 1 << 62  # offsets from here on are as good as the end of all
 
 Log = tuple[str, int]  # topic, partition
 
@@ -169,6 +170,8 @@ def slices(held: pa.Table, *, wanted: int, most: int) -> list[Slice] | None:
     """Slices of about `wanted` rows, none of more than `most`; None: that cannot be done without reading most of it again and
     again. `held`: HELD of a run."""
     laid = _Laid.out(held)
+    if laid.highest.max(initial=NEVER) >= _FAR:
+        return None
     cuts = _cuts(laid, wanted=wanted)
     ends = [np.full(len(laid.logs), NEVER), *cuts, np.full(len(laid.logs), OPEN)]
     found = [_slice(laid, low, high) for low, high in pairwise(ends)]

@@ -238,6 +238,11 @@ def test_a_slice_that_no_worker_can_hold_is_left_to_the_screens() -> None:
     assert slices(blocks, wanted=20, most=19) is None
 
 
+def test_offsets_that_no_log_has_are_left_to_the_screens() -> None:
+    assert slices(held([(0, 9), (10, 2**62 - 1)]), wanted=10, most=20) is not None
+    assert slices(held([(0, 9), (10, 2**62)]), wanted=10, most=20) is None
+
+
 def test_a_run_that_would_be_read_again_and_again_is_left_to_the_screens() -> None:
     from_the_beginning = [(0, low + 9) for low in range(0, 400, 10)]
     assert slices(held(from_the_beginning), wanted=100, most=1000) is not None
