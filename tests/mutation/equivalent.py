@@ -36,6 +36,9 @@ EQUIVALENT: dict[str, str] = {
     # glance
     "2f00ede04fb0": "a number that stands for none, and that no row has",
     "802220390237": "pairs are told apart as well",
+    "0704900ec452": "nobody holds a table to what its schema says of nulls",
+    "2b25fbd41e47": "both rows are one client's",
+    "13f37456a1b5": "no two records that were read are of one moment and one position",
     # models
     "0ba63d76a05c": "rows are of one length",
     "ebaea7b92ab1": _BUDGET,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from harness.checker.glance.columns import Unusual
 from harness.checker.glance.logs import look
 from harness.checker.glance.plain import Plain
 from harness.checker.transactions import FATES
-from tests.harness.checker.glance.at_a_glance import TABLES, looked, plain_tables
+from tests.harness.checker.glance.at_a_glance import TABLES, fates, looked, plain_tables
 from tests.harness.checker.oracle import Oracle
 from tests.harness.checker.stories import MS, Story, clean
 from tests.harness.checker.test_against_oracle import messy
@@ -137,6 +137,20 @@ def test_what_was_not_committed_is_not_acknowledged(end: str | None, fine: bool)
     (row,) = looked([story])["r"]
     assert row["acknowledged"] == (22 if fine else 20)
     assert row["strange"] != fine
+
+
+@pytest.mark.parametrize(("runs", "usual"), [(8191, True), (8192, False)])
+def test_more_runs_than_numbers_are_left_to_the_screens(runs: int, usual: bool) -> None:
+    """Thirteen bits beside a transaction's fifty."""
+    story = in_a_transaction("commit")
+    (first, *_) = story.records
+    others = [replace(first, run=f"other{number}", transaction=None) for number in range(runs - 1)]
+    records = pa.Table.from_pylist([asdict(row) for row in [*story.records, *others]], RECORDS)
+    if usual:
+        assert look(records, BOUNDS.empty_table(), fates([story]), foreign=False).num_rows > runs - 1
+    else:
+        with pytest.raises(Unusual):
+            look(records, BOUNDS.empty_table(), fates([story]), foreign=False)
 
 
 @pytest.mark.parametrize(("number", "usual"), [((1 << 50) - 1, True), (1 << 50, False), (-1, False)])

@@ -159,6 +159,13 @@ def late_append(story: Story) -> None:
     changed("poll", range(5), completed_ns=400 * MS)(story)
 
 
+def two_families(story: Story) -> None:
+    """Their numbers overlap, and they are not the same."""
+    for offset in range(20):
+        for kind, phase in (("send", "main"), ("poll", "main"), ("poll", "final")):
+            changed(kind, [offset], phase, value=f"log/0/{offset // 7}/{offset % 7}")(story)
+
+
 def moved_value(story: Story) -> None:
     for kind, phase in (("send", "main"), ("poll", "main"), ("poll", "final")):
         changed(kind, [15], phase, value="log/0/3")(story)
@@ -168,6 +175,7 @@ def moved_value(story: Story) -> None:
     ("change", "doubted"),
     [
         (lambda story: None, set()),
+        (two_families, set()),
         (changed("send", [3], sequence=50), {Plain.OVERTAKEN}),
         (changed("send", [11], sequence=1), {Plain.OVERTAKEN}),
         (moved_value, {Plain.VALUES, Plain.INVERSIONS}),
@@ -236,6 +244,13 @@ def test_a_slice_that_no_worker_can_hold_is_left_to_the_screens() -> None:
     assert [tuple(one.ranges["log", 0])[1] for one in found[:-1]] == list(range(20, 400, 20))
     assert [len(one.groups) for one in found] == [2] * 20
     assert slices(blocks, wanted=20, most=19) is None
+
+
+def test_what_overlaps_counts_in_part() -> None:
+    """Up to 1010 there are ten records and half of the next ten."""
+    overlapping = held([(low, low + 9) for low in range(1000, 1400, 5)])
+    assert slices(overlapping, wanted=12, most=15) is not None
+    assert slices(overlapping, wanted=12, most=14) is None
 
 
 def test_offsets_that_no_log_has_are_left_to_the_screens() -> None:
