@@ -110,10 +110,14 @@ def test_speed_and_memory(records: int, spread: bool, tmp_path: Path) -> None:
     seconds = time.monotonic() - began
     shutil.rmtree(run)
     cost = f"{seconds:.1f} s wall, {cpu[0]:.1f} s processor, peak {peak[0] / 2**30:.2f} GiB"
-    print(f"\n{records:.0e} records in {logs} logs, by {_HOW} ({stored / 2**30:.2f} GiB): {cost}; load {os.getloadavg()[0]:.1f}")
+    print(
+        f"\n{records:.0e} records in {logs} logs, by {_HOW} ({stored / 2**30:.2f} GiB): {cost}; load {os.getloadavg()[0]:.1f}"
+    )
     print(told)
     assert process.returncode == 0
-    _note(records=records, logs=logs, seconds=seconds, processor=cpu[0], peak=peak[0], heap=_HEAP, stored=stored, how=_HOW)
+    _note(
+        records=records, logs=logs, seconds=seconds, processor=cpu[0], peak=peak[0], heap=_HEAP, stored=stored, how=_HOW
+    )
     assert peak[0] < 6 * 2**30
     if cpu[0] > 1.2 * seconds or os.getloadavg()[0] < 4:  # on a machine that others use, wall time says nothing
         assert seconds < _GOALS.get(records, float("inf"))

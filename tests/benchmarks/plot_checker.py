@@ -12,6 +12,14 @@ from typing import Any
 
 GIB = 2**30
 QUIET_LOAD = 4.0
+_HOW = {"screens": "Spark's screens", "look": "looked at as arrays"}
+_ONE, _MANY = "one log", "12 logs (100 from 10\u2078 on)"
+_SERIES = {
+    ("screens", False): ("tab:orange", "o"),
+    ("screens", True): ("tab:red", "s"),
+    ("look", False): ("tab:blue", "o"),
+    ("look", True): ("tab:cyan", "s"),
+}
 
 
 def draw(measured: list[dict[str, Any]], to: Path) -> None:
@@ -21,32 +29,40 @@ def draw(measured: list[dict[str, Any]], to: Path) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    best: dict[tuple[bool, int], dict[str, Any]] = {}
+    best: dict[tuple[str, bool, int], dict[str, Any]] = {}
     for line in measured:
-        key = (line["logs"] == 1, line["records"])
+        key = (line.get("how", "screens"), line["logs"] == 1, line["records"])
         if key not in best or line["seconds"] < best[key]["seconds"]:
             best[key] = line
     with mpl.rc_context({"svg.hashsalt": "krash", "font.size": 9}):
-        figure = Figure(figsize=(8, 3.4), layout="constrained")
+        figure = Figure(figsize=(8, 4), layout="constrained")
         time, memory = figure.subplots(1, 2)
-        for alone, label, marker in ((False, "12 logs (100 from 10\u2078 on)", "o"), (True, "one log", "s")):
-            lines = [line for (one, _), line in sorted(best.items()) if one == alone]
+        for (how, alone), (color, marker) in _SERIES.items():
+            lines = [line for key, line in sorted(best.items()) if key[:2] == (how, alone)]
             sizes = [line["records"] for line in lines]
             quiet = [line for line in lines if line["load"] is None or line["load"] < QUIET_LOAD]
+            label = f"{_HOW[how]}, {_ONE if alone else _MANY}"
             time.plot(
                 [line["records"] for line in quiet],
                 [line["seconds"] for line in quiet],
+                color=color,
                 marker=marker,
-                label=f"{label}, wall",
+                label=label,
             )
-            time.plot(sizes, [line["processor"] for line in lines], marker=marker, ls=":", label=f"{label}, processor")
-            memory.plot(sizes, [line["peak"] / GIB for line in lines], marker=marker, label=label)
-        time.set(xscale="log", yscale="log", xlabel="records", ylabel="seconds", title="time to a verdict, 2 cores")
+            time.plot(sizes, [line["processor"] for line in lines], color=color, marker=marker, ls=":", ms=3)
+            memory.plot(sizes, [line["peak"] / GIB for line in lines], color=color, marker=marker)
+        time.set(
+            xscale="log",
+            yscale="log",
+            xlabel="records",
+            ylabel="seconds",
+            title="time to a verdict, 2 cores (dotted: processor)",
+        )
         memory.set(xscale="log", ylim=(0, 6.5), xlabel="records", ylabel="GiB", title="peak memory, all processes")
         memory.axhline(6, color="grey", lw=0.8, ls="--")
         for axes in (time, memory):
             axes.grid(alpha=0.3)
-            axes.legend(frameon=False)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(to, metadata={"Date": None} if to.suffix == ".svg" else None)
 
 
