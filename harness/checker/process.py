@@ -140,9 +140,11 @@ def _judged(spark: SparkSession, stored: dict[str, Stored]) -> tuple[dict[str, A
     """
     from harness.checker.cluster import explained
     from harness.checker.judge import judge
+    from harness.checker.progress import with_parts
 
     try:
-        return dict(zip(stored, judge(spark, list(stored.values()), _doing), strict=True)), {}
+        with with_parts(spark, _doing) as say:
+            return dict(zip(stored, judge(spark, list(stored.values()), say), strict=True)), {}
     except Exception as error:  # noqa: BLE001 whatever went wrong is the answer to this request; the next one may go well
         if len(stored) == 1 or not any(is_uri(path) for path in stored):
             return {}, {path: explained(error) or f"{type(error).__name__}: {error}" for path in stored}
@@ -254,7 +256,8 @@ def _doing(text: str) -> None:
 
 
 def _say(answer: dict[str, Any]) -> None:
-    print(json.dumps(answer), flush=True)
+    sys.stdout.write(json.dumps(answer) + "\n")  # in one piece: two threads may have something to say
+    sys.stdout.flush()
 
 
 def _end_with_parent() -> None:
