@@ -45,6 +45,7 @@ class Batch:
     fates: bytes  # of transactions.FATES
     part: Slice | None = None  # of a run that no worker can hold; None: the files as a whole
     nowhere: bytes = b""  # then its records without an offset
+    most: int = 0  # records of a slice
 
 
 def looked(
@@ -95,8 +96,9 @@ def _cut(spark: SparkSession, source: Source, bounds: pa.Table, fates: pa.Table,
     if sum(table.num_rows for table in nowhere) > MOST_NOWHERE:
         return None
     elsewhere = _stream(pa.concat_tables(nowhere or [surveyed[0][1]]).unify_dictionaries())
+    most = MOST_ROWS + MOST_NOWHERE
     cut = slices(pa.concat_tables([held for held, _ in surveyed]), wanted=SLICE_ROWS, most=MOST_ROWS)
-    return None if cut is None else [replace(whole, part=one, nowhere=elsewhere) for one in cut]
+    return None if cut is None else [replace(whole, part=one, nowhere=elsewhere, most=most) for one in cut]
 
 
 def _together(tables: Sequence[Sequence[pa.Table]]) -> list[dict[str, Any]]:
@@ -165,7 +167,7 @@ def _records(batch: Batch) -> pa.Table:
     from harness.checker.glance.slices import records
 
     if batch.part is not None:
-        return records(batch.files, batch.part, _table(batch.nowhere))
+        return records(batch.files, batch.part, _table(batch.nowhere), most=batch.most)
     return pa.concat_tables(
         pq.ParquetFile(file, read_dictionary=list(TEXTS), page_checksum_verification=True).read(list(READ_COLUMNS))
         for file in batch.files

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.checker.glance.columns import READ_COLUMNS, TEXTS, Flags, Ints, coded
+from harness.checker.glance.columns import READ_COLUMNS, TEXTS, Flags, Ints, Unusual, coded
 from harness.checker.log_pieces import NEVER, OPEN
 
 HELD: Final = pa.schema(
@@ -99,8 +99,9 @@ def _held(group: Group, table: pa.Table) -> pa.Table:
     )
 
 
-def records(files: Sequence[str], one: Slice, elsewhere: pa.Table) -> pa.Table:
-    """The records of a slice. `elsewhere`: those of the run that have no offset."""
+def records(files: Sequence[str], one: Slice, elsewhere: pa.Table, *, most: int) -> pa.Table:
+    """The records of a slice. `elsewhere`: those of the run that have no offset. Unusual: there are more than `most`, as offsets
+    are not spread as evenly as `slices` has to take them to be."""
     tables = [elsewhere.filter(pa.array(_among(elsewhere, one.ranges)))]
     with _reading(files) as read:
         for group in one.groups:
@@ -108,6 +109,8 @@ def records(files: Sequence[str], one: Slice, elsewhere: pa.Table) -> pa.Table:
             inside = _inside(table, one.ranges)
             if inside.any():
                 tables.append(table if inside.all() else table.filter(pa.array(inside)))
+            if sum(table.num_rows for table in tables) > most:
+                raise Unusual(f"a slice of more than {most:,} records")
     return _together(tables)
 
 

@@ -52,7 +52,7 @@ def sliced(
     bounds = pa.Table.from_pylist([asdict(row) for row in story.bounds], BOUNDS)
     looks = []
     for one in found:
-        looked, seen = look_closely(records(named, one, nowhere), bounds, fates([story]), foreign=foreign)
+        looked, seen = look_closely(records(named, one, nowhere, most=10**6), bounds, fates([story]), foreign=foreign)
         looks.append((looked.to_pylist(), edges(seen).to_pylist(), spans(seen).to_pylist()))
     return len(found), together(looks)
 
@@ -81,7 +81,7 @@ def test_slices_have_each_record_once_and_those_without_an_offset_always(tmp_pat
     story.send("refused", at=(400, 410), outcome="fail", process=70)
     named, found, nowhere = cut(story, tmp_path, wanted=30, group=10)
     assert len(found) > 2
-    given = [row for one in found for row in records(named, one, nowhere).to_pylist()]
+    given = [row for one in found for row in records(named, one, nowhere, most=10**6).to_pylist()]
     placed = Counter((row["op"], row["position"], row["partition"]) for row in given if row["offset"] is not None)
     assert placed == Counter((row.op, row.position, row.partition) for row in story.records if row.offset is not None)
     assert [row["value"] for row in given if row["offset"] is None] == ["refused"] * sum(
@@ -128,7 +128,7 @@ def between(story: Story, tmp_path: Path, *, low: int, high: int, foreign: bool 
     looks = []
     for one in pairwise(ends):
         part = Slice(ranges={("log", 0): Range(*one)}, groups=found[0].groups)
-        looked, seen = look_closely(records(named, part, nowhere), bounds, fates([story]), foreign=foreign)
+        looked, seen = look_closely(records(named, part, nowhere, most=10**6), bounds, fates([story]), foreign=foreign)
         assert not any(row[flag] for row in looked.to_pylist() for flag in FLAGS)
         looks.append((looked.to_pylist(), edges(seen).to_pylist(), spans(seen).to_pylist()))
     return set(Plain) - plain_tables(story, together(looks))
@@ -244,6 +244,16 @@ def test_a_slice_that_no_worker_can_hold_is_left_to_the_screens() -> None:
     assert [tuple(one.ranges["log", 0])[1] for one in found[:-1]] == list(range(20, 400, 20))
     assert [len(one.groups) for one in found] == [2] * 20
     assert slices(blocks, wanted=20, most=19) is None
+
+
+def test_a_slice_with_more_records_than_its_row_groups_told_is_left_to_the_screens(tmp_path: Path) -> None:
+    story = clean(partitions=1, records=40)
+    story.send("refused", at=(400, 410), outcome="fail", process=70)
+    named, found, nowhere = cut(story, tmp_path, wanted=10**6, group=10)
+    (one,) = found
+    assert records(named, one, nowhere, most=121).num_rows == 121
+    with pytest.raises(Unusual):
+        records(named, one, nowhere, most=120)
 
 
 def test_what_overlaps_counts_in_part() -> None:
