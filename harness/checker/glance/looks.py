@@ -6,7 +6,7 @@ done where workers see the files, which is on this machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,13 +91,13 @@ def _cut(spark: SparkSession, source: Source, bounds: pa.Table, fates: pa.Table,
     surveyed = _told(spark, partial(survey_at, files=whole.files, tasks=tasks), len(tasks))
     if surveyed is None:
         return None
-    nowhere = [table for _, table in surveyed if table.num_rows]
-    if sum(table.num_rows for table in nowhere) > MOST_NOWHERE:
+    nowhere = pa.concat_tables([table for _, table in surveyed if table.num_rows] or [surveyed[0][1]])
+    if nowhere.num_rows > MOST_NOWHERE:
         return None
-    elsewhere = _stream(pa.concat_tables(nowhere or [surveyed[0][1]]).unify_dictionaries())
+    given = _stream(nowhere.unify_dictionaries())
     most = MOST_ROWS + MOST_NOWHERE
     cut = slices(pa.concat_tables([held for held, _ in surveyed]), wanted=SLICE_ROWS, most=MOST_ROWS)
-    return None if cut is None else [replace(whole, part=one, nowhere=elsewhere, most=most) for one in cut]
+    return None if cut is None else [replace(whole, part=one, nowhere=given, most=most) for one in cut]
 
 
 def _together(tables: Sequence[Sequence[pa.Table]]) -> list[dict[str, Any]]:
@@ -124,54 +123,45 @@ def look_at(rows: Iterator[pa.RecordBatch], *, batches: Sequence[Batch], foreign
     """What a worker does: numbers of batches in, for each LOOKED out, of a slice also EDGES and SPANS (carried.py); null where
     nothing can be said."""
     from harness.checker.glance.carried import edges, spans
-    from harness.checker.glance.columns import Unusual
     from harness.checker.glance.logs import look_closely
 
-    for number in _numbers(rows):
+    def answer(number: int) -> Sequence[pa.Table]:
         batch = batches[number]
-        try:
-            found, seen = look_closely(_records(batch), _table(batch.bounds), _table(batch.fates), foreign=foreign)
-            yield _answer(number, [found] if batch.part is None else [found, edges(seen), spans(seen)])
-        except (Unusual, OSError, MemoryError, pa.ArrowException):  # what is wrong with a file, Spark will say
-            yield _answer(number, None)
+        found, seen = look_closely(_records(batch), _table(batch.bounds), _table(batch.fates), foreign=foreign)
+        return [found] if batch.part is None else [found, edges(seen), spans(seen)]
+
+    return _answers(rows, answer)
 
 
 def survey_at(
     rows: Iterator[pa.RecordBatch], *, files: Sequence[str], tasks: Sequence[Sequence[Group]]
 ) -> Iterator[pa.RecordBatch]:
     """The same: numbers of tasks in, for each HELD of its row groups out, and their records without an offset (slices.py)."""
-    from harness.checker.glance.columns import Unusual
     from harness.checker.glance.slices import survey
 
-    for number in _numbers(rows):
+    return _answers(rows, lambda number: survey(files, tasks[number]))
+
+
+def _answers(rows: Iterator[pa.RecordBatch], answer: Callable[[int], Sequence[pa.Table]]) -> Iterator[pa.RecordBatch]:
+    from harness.checker.glance.columns import Unusual
+
+    for number in (number for numbers in rows for number in numbers.column(0).to_pylist()):
         try:
-            yield _answer(number, survey(files, tasks[number]))
-        except (Unusual, OSError, MemoryError, pa.ArrowException):
-            yield _answer(number, None)
-
-
-def _numbers(rows: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    for numbers in rows:
-        yield from numbers.column(0).to_pylist()
-
-
-def _answer(number: int, tables: Sequence[pa.Table] | None) -> pa.RecordBatch:
-    streams = None if tables is None else [_stream(table) for table in tables]
-    return pa.RecordBatch.from_pydict(
-        {"number": pa.array([number], pa.int32()), "tables": pa.array([streams], pa.list_(pa.binary()))}
-    )
+            streams = [_stream(table) for table in answer(number)]
+        except (Unusual, OSError, MemoryError, pa.ArrowException):  # what is wrong with a file, Spark will say
+            streams = None
+        yield pa.RecordBatch.from_pydict(
+            {"number": pa.array([number], pa.int32()), "tables": pa.array([streams], pa.list_(pa.binary()))}
+        )
 
 
 def _records(batch: Batch) -> pa.Table:
-    from harness.checker.glance.columns import READ_COLUMNS, TEXTS
-    from harness.checker.glance.slices import records
+    from harness.checker.glance.columns import READ_COLUMNS
+    from harness.checker.glance.slices import parquet, records
 
     if batch.part is not None:
         return records(batch.files, batch.part, _table(batch.nowhere), most=batch.most)
-    return pa.concat_tables(
-        pq.ParquetFile(file, read_dictionary=list(TEXTS), page_checksum_verification=True).read(list(READ_COLUMNS))
-        for file in batch.files
-    )
+    return pa.concat_tables(parquet(file).read(list(READ_COLUMNS)) for file in batch.files)
 
 
 def batched(sources: Sequence[Source], workers: int) -> list[list[Source]]:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.checker.glance.columns import READ_COLUMNS, TEXTS, Flags, Ints, Unusual, coded
+from harness.checker.glance.columns import READ_COLUMNS, TEXTS, Flags, Ints, Unusual, coded, dense, span
 from harness.checker.log_pieces import NEVER, OPEN
 
 HELD: Final = pa.schema(
@@ -70,15 +70,15 @@ class Slice:
 
 def survey(files: Sequence[str], groups: Sequence[Group]) -> tuple[pa.Table, pa.Table]:
     """HELD of these row groups, and READ_COLUMNS of their records without an offset."""
-    held, elsewhere = [], []
+    held, nowhere = [], []
     with _reading(files) as read:
         for group in groups:
             table = read(group, _SURVEYED)
             held.append(_held(group, table))
             if table["offset"].null_count:
                 whole = read(group, READ_COLUMNS)
-                elsewhere.append(whole.filter(pc.is_null(whole["offset"])))
-    return pa.concat_tables([HELD.empty_table(), *held]), _together(elsewhere)
+                nowhere.append(whole.filter(pc.is_null(whole["offset"])))
+    return pa.concat_tables([HELD.empty_table(), *held]), _joined(nowhere)
 
 
 def _held(group: Group, table: pa.Table) -> pa.Table:
@@ -99,10 +99,10 @@ def _held(group: Group, table: pa.Table) -> pa.Table:
     )
 
 
-def records(files: Sequence[str], one: Slice, elsewhere: pa.Table, *, most: int) -> pa.Table:
-    """The records of a slice. `elsewhere`: those of the run that have no offset. Unusual: there are more than `most`, as offsets
+def records(files: Sequence[str], one: Slice, nowhere: pa.Table, *, most: int) -> pa.Table:
+    """The records of a slice. `nowhere`: those of the run that have no offset. Unusual: there are more than `most`, as offsets
     are not spread as evenly as `slices` has to take them to be."""
-    tables = [elsewhere.filter(pa.array(_among(elsewhere, one.ranges)))]
+    tables = [nowhere.filter(pa.array(_among(nowhere, one.ranges)))]
     with _reading(files) as read:
         for group in one.groups:
             table = read(group, READ_COLUMNS)
@@ -111,7 +111,12 @@ def records(files: Sequence[str], one: Slice, elsewhere: pa.Table, *, most: int)
                 tables.append(table if inside.all() else table.filter(pa.array(inside)))
             if sum(table.num_rows for table in tables) > most:
                 raise Unusual(f"a slice of more than {most:,} records")
-    return _together(tables)
+    return _joined(tables)
+
+
+def parquet(file: str) -> pq.ParquetFile:
+    """A file of records, as a look reads it: few different texts as dictionaries."""
+    return pq.ParquetFile(file, read_dictionary=list(TEXTS), page_checksum_verification=True)
 
 
 @contextmanager
@@ -122,14 +127,13 @@ def _reading(files: Sequence[str]) -> Iterator[Callable[[Group, Sequence[str]], 
 
         def read(group: Group, columns: Sequence[str]) -> pa.Table:
             if group.file not in opened:
-                file = pq.ParquetFile(files[group.file], read_dictionary=list(TEXTS), page_checksum_verification=True)
-                opened[group.file] = stack.enter_context(file)
+                opened[group.file] = stack.enter_context(parquet(files[group.file]))
             return opened[group.file].read_row_group(group.number, columns=list(columns))
 
         yield read
 
 
-def _together(tables: Sequence[pa.Table]) -> pa.Table:
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
     """One table of which a text is either a dictionary in all parts or in none."""
     if not tables:
         return pa.table({name: pa.array([], pa.null()) for name in READ_COLUMNS})
@@ -158,8 +162,9 @@ def _logs(table: pa.Table) -> tuple[list[Log], Ints]:
     topic = coded(table["topic"])
     names = topic.names
     partition = table["partition"].to_numpy().astype(np.int64)
-    distinct, log = np.unique(topic.codes + partition * len(names), return_inverse=True)
-    return [(names[one % len(names)], one // len(names)) for one in distinct.tolist()], log
+    first, width = span(partition)
+    log, distinct = dense((partition - first) * len(names) + topic.codes, width * len(names))
+    return [(names[one % len(names)], one // len(names) + first) for one in distinct.tolist()], log
 
 
 def groups_of(files: Sequence[Path]) -> list[Group]:
