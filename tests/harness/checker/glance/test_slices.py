@@ -76,6 +76,16 @@ def test_a_clean_run_looks_the_same_in_slices(
     assert not any(row[flag] for row in rows for flag in FLAGS)
 
 
+def test_logs_of_several_topics_are_told_apart(tmp_path: Path) -> None:
+    """Log b/2 beside log/0, log/1 and log/2, with other records of the same offsets."""
+    story = clean(partitions=4, records=20)
+    story.records[:] = [replace(row, topic="b", partition=2) if row.partition == 3 else row for row in story.records]
+    count, rows = sliced(story, tmp_path, wanted=40, group=20)
+    assert count > 2
+    assert rows == whole(story)
+    assert [(row["topic"], row["partition"]) for row in rows] == [("b", 2), ("log", 0), ("log", 1), ("log", 2)]
+
+
 def test_slices_have_each_record_once_and_those_without_an_offset_always(tmp_path: Path) -> None:
     story = clean(partitions=2, records=40)
     story.send("refused", at=(400, 410), outcome="fail", process=70)
